@@ -38,7 +38,13 @@ export async function cleanUrl(settings, url) {
 
 /** Whether a page can be saved: http and https, not too long, and no page of the service itself. */
 export function isSavable(settings, url) {
-  return /^https?:/i.test(url) && url.length <= MAX_URL_CHARACTERS && new URL(url).origin !== new URL(settings.address).origin;
+  if (!/^https?:/i.test(url) || url.length > MAX_URL_CHARACTERS) {
+    return false;
+  }
+  const page = new URL(url);
+  const service = new URL(settings.address);
+  const folder = service.pathname.replace(/\/+$/, "");
+  return page.origin !== service.origin || !`${page.pathname}/`.startsWith(`${folder}/`);
 }
 
 async function send(settings, method, path, body) {

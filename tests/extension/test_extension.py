@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +17,7 @@ from canonry.evidence.facts import PageAlias
 from canonry.evidence.same_page import Evidence
 from canonry.server.service import ServiceOptions
 from chrome import NO_CHROME
+from http_server import serve_http
 from server.pages.conftest import NAMES
 from server.pages.visitor import create_owner_token
 from service import Running, serving, until
@@ -50,10 +50,8 @@ class AnyPage(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def site() -> Generator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), AnyPage) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serve_http(AnyPage) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture
@@ -165,6 +163,27 @@ def test_the_badge_shows_a_page_that_is_saved_under_another_spelling(
 
     page.goto(f"{site}/a?b=2")
     until(lambda: get_tab(worker, f"{site}/a?b=2").get("badge") == "")
+
+
+def test_pages_beside_a_service_below_a_path_are_savable(browser: BrowserContext) -> None:
+    base = get_worker(browser).url.rpartition("/")[0]
+    page = browser.new_page()
+    page.goto(f"{base}/options.html")
+    cases = [
+        # why, address, URL, wanted
+        ("its own page", "http://127.0.0.1:8000", "http://127.0.0.1:8000/bookmarks", False),
+        ("another port", "http://127.0.0.1:8000", "http://127.0.0.1:8001/", True),
+        ("its own page below a path", "https://example.com/links/", "https://example.com/links/bookmarks", False),
+        ("its start without a slash", "https://example.com/links/", "https://example.com/links", False),
+        ("and with a query", "https://example.com/links", "https://example.com/links?q=x#y", False),
+        ("another scheme", "https://example.com/links", "http://example.com/links", True),
+        ("a page beside the path", "https://example.com/links", "https://example.com/linksammlung", True),
+        ("another page of the host", "https://example.com/links", "https://example.com/blog", True),
+        ("no page of a site", "https://example.com/links", "chrome://settings/", False),
+    ]
+    for why, address, url, wanted in cases:
+        script = "async ([address, url]) => (await import('/server.js')).isSavable({address}, url)"
+        assert page.evaluate(script, [address, url]) is wanted, why
 
 
 def test_an_extension_needs_a_token(running: Running) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 import canonry
+from canonry.errors import CanonryError
 from canonry.server import metrics
 from canonry.server.access import Access, RateLimiter
 from canonry.server.api import (
@@ -31,11 +32,12 @@ from canonry.server.head_requests import HeadRequests
 from canonry.server.pages.routes import add_pages
 from canonry.server.problems import add_error_handlers, describe_problems, problem_schemas
 from canonry.server.request_log import RequestLog
+from canonry.server.root_path import RootPath
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from canonry.server.service import Service
 
@@ -87,6 +89,7 @@ def make_app(service: Service, *, owns_process: bool = False) -> ASGIApp:
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
+        servers=[{"url": service.options.root_path}] if service.options.root_path else None,
         separate_input_output_schemas=False,
         # Traces would contain whole URLs with their tokens; /metrics and the log do not.
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
@@ -100,9 +103,34 @@ def make_app(service: Service, *, owns_process: bool = False) -> ASGIApp:
     _correct_openapi(app)
     app.add_middleware(HeadRequests)
     app.add_middleware(Access, service=service)
-    app.add_middleware(RequestLog, service=service)  # added last, so it runs first
+    app.add_middleware(RequestLog, service=service)  # added last, so it is the first to see a request
+    app.add_middleware(_StartFailures, service=service)
     add_pages(app)
-    return app
+    return RootPath(app, service.options.root_path) if service.options.root_path else app
+
+
+class _StartFailures:
+    """Middleware: what keeps the service from starting, such as a wrong setting, is one line of the log.
+
+    Starlette reports a traceback.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan" or self._service.options.debug:
+            await self._app(scope, receive, send)
+            return
+
+        async def send_line(message: Message) -> None:
+            error = self._service.start_error
+            if message["type"] == "lifespan.startup.failed" and isinstance(error, CanonryError | OSError):
+                message["message"] = str(error)
+            await send(message)
+
+        await self._app(scope, receive, send_line)
 
 
 def _correct_openapi(app: FastAPI) -> None:

@@ -13,7 +13,7 @@ from canonry.core.url import parse
 from canonry.crawler.crawl import reopen_crawl
 from canonry.crawler.crawl import repeat_crawl as store_repeated_crawl
 from canonry.crawler.crawl import start_crawl as store_crawl
-from canonry.crawler.crawl_options import NEWEST_POLICY, CrawlOptions, choose_crawl_policy
+from canonry.crawler.crawl_options import NEWEST_POLICY, CrawlOptions, check_browser_options, choose_crawl_policy
 from canonry.crawler.crawl_store import Counts, CrawlState
 from canonry.crawler.traps import DEFAULT_TRAP_PAGES
 from canonry.errors import InvalidFields, InvalidUrl, UnsafeUrl
@@ -108,7 +108,7 @@ class CrawlSummary:
 
 
 async def start_crawl(service: Service, seed: str, options: CrawlOptionsIn) -> Crawl:
-    """Create a crawl and queue it for the workers; InvalidFields if its start page must not be fetched."""
+    """Create a crawl and queue it for the workers; InvalidFields for a start page or options that cannot be used."""
     try:
         url = read_http_url(seed)
         service.client.guard.check_url(url)
@@ -120,6 +120,7 @@ async def start_crawl(service: Service, seed: str, options: CrawlOptionsIn) -> C
         reason = "User names and passwords are not stored. To crawl with them, use `canonry crawl`."
         raise InvalidFields({"seed": reason})
     given = options.model_dump(exclude={"seed"})
+    check_browser_options(given, engine=options.engine)
     chosen = replace(CrawlOptions(**given, shared=True), **choose_crawl_policy(NEWEST_POLICY))
     crawl = await store_crawl(
         service.crawls,

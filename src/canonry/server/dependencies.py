@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Path, Request
+from starlette.datastructures import URL
 
 from canonry.server.problems import RequestRefused
 from canonry.server.service import Service
@@ -18,6 +19,11 @@ def get_service(request: Request) -> Service:
     service = request.app.state.service
     assert isinstance(service, Service)
     return service
+
+
+def get_public_url(request: Request) -> URL:
+    """Return the URL of a request as the client has sent it, also if a proxy has removed the root path."""
+    return request.url.replace(path=get_service(request).options.root_path + request.url.path)
 
 
 def get_owner_id(request: Request) -> int:

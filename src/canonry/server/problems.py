@@ -123,7 +123,7 @@ class Problem:
     detail: str
     type: str = _UNTYPED
     errors: tuple[FieldError, ...] = ()
-    bookmark_id: Annotated[int | None, Field(description="The existing bookmark with this URL.")] = None
+    bookmark_id: Annotated[int | None, Field(description="The existing bookmark with this URL or page.")] = None
     candidates: Annotated[
         tuple[Candidate | PageCandidate, ...],
         Field(description="URLs that were tested in the search for a feed or page."),

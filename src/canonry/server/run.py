@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -170,8 +171,10 @@ def _listen_tcp(host: str, port: int) -> socket.socket:
         return socket.create_server((host.strip("[]"), port), family=family, backlog=_BACKLOG)
     except OSError as error:
         # Without the address that Python appends: the message has it already.
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error
-        raise CanonryError(f"cannot listen on {host}:{port}: {reason}. Choose another port with --port.") from None
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
+        is_port = error.errno in {errno.EADDRINUSE, errno.EACCES}
+        advice = "Choose another port with --port." if is_port else "Give --host an address of this machine."
+        raise CanonryError(f"cannot listen on {host}:{port}: {reason}. {advice}") from None
 
 
 def _listen_unix(path: Path) -> socket.socket:

@@ -42,6 +42,7 @@ class ServiceOptions:
     host: str = "127.0.0.1"
     port: int = 8000
     socket_path: str = ""  # of a Unix socket, which is used instead of host and port
+    root_path: str = ""  # the path below which a proxy shows the service, without a slash at its end
     require_token: bool = False
     allowed_hosts: tuple[str, ...] = ()  # host names besides those of loopback
     fetch_pages: bool = False
@@ -81,6 +82,7 @@ class Service:
         self.clock = clock
         self.monotonic = monotonic
         self.is_open = False
+        self.start_error: BaseException | None = None
         self._given_client = client
         self._stack = AsyncExitStack()
 
@@ -104,7 +106,8 @@ class Service:
                 await self._run_jobs(components)
             flushing = asyncio.create_task(_flush_regularly(components))
             self._stack.push_async_callback(_cancel, flushing)
-        except BaseException:
+        except BaseException as error:
+            self.start_error = error
             await self._stack.aclose()
             raise
         self.is_open = True

@@ -12,6 +12,9 @@ import pytest
 
 from canonry.accounts import UserStore
 from canonry.bookmarks.save import EXPANSION_WAIT_SECONDS
+from canonry.evidence.fact_store import save_aliases
+from canonry.evidence.facts import PageAlias
+from canonry.evidence.same_page import Evidence
 from canonry.server.service import ServiceOptions
 from loopback import ADDRESS, Listener, make_client, make_http_response, read_request
 from service import Running, serving, until
@@ -188,7 +191,7 @@ def test_an_invalid_body_is_a_400(service: Running, body: bytes) -> None:
     answer = service.ask("PUT", "/api/bookmarks", body, headers={"Content-Type": "application/json"})
     assert answer.status == 400
     assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.json()["errors"] or "body" in answer.json()["detail"]
+    assert bool(answer.json()["errors"]) == (body != b"\xff"), "bytes that are no text have no field"
 
 
 @pytest.mark.parametrize(
@@ -434,10 +437,32 @@ def test_users_see_only_their_own_bookmarks(database_url: str) -> None:
         assert service.ask("PUT", "/api/bookmarks", {"url": "https://e.com/mine"}, token=bob).status == 201
 
 
+def test_a_proven_alias_of_a_saved_page_is_not_saved_again(service: Running) -> None:
+    url, alias = "https://e.com/page", "https://e.com/old-page"
+    kept = service.put(url, title="A", tags=["x"]).json()
+    assert (kept["alias"], kept["evidence"]) == (None, None)
+    rows = [PageAlias(alias, url, Evidence.REDIRECT)]
+    service.service.database.write_now(lambda connection: save_aliases(connection, rows, "2026-01-01"))
+    found = service.put(f"{alias}?utm_source=x", title="B")
+    assert (found.status, found.headers["etag"]) == (200, service.get(f"/api/bookmarks/{kept['id']}").headers["etag"])
+    assert found.json() == {**kept, "outcome": "no_change", "alias": alias, "evidence": "redirect"}
+    refused = service.put(alias, "?on_duplicate=error")
+    assert (refused.status, refused.json()["bookmark_id"]) == (409, kept["id"])
+    assert refused.json()["type"] == "urn:canonry:problem:already-saved"
+    assert url in refused.json()["detail"] and Evidence.REDIRECT.sentence in refused.json()["detail"]
+    updated = service.put(alias, "?update=true", title="B")
+    assert (updated.status, updated.json()["id"], updated.json()["outcome"]) == (200, kept["id"], "updated")
+    assert (updated.json()["url"], updated.json()["title"], updated.json()["tags"]) == (url, "B", ["x"])
+    exact = service.put(alias, "?normalize=false&update=true", title="C")
+    assert (exact.status, exact.json()["url"], exact.json()["alias"]) == (201, alias, None)
+    assert service.get(f"/api/bookmarks/{kept['id']}").json()["title"] == "B"
+
+
 def test_json_has_the_fields_of_the_dataclass(service: Running) -> None:
     from dataclasses import fields
 
     from canonry.bookmarks.bookmark import Bookmark
 
-    assert set(service.put("https://e.com/fields").json()) == {each.name for each in fields(Bookmark)} | {"outcome"}
+    names = {each.name for each in fields(Bookmark)} | {"outcome", "alias", "evidence"}
+    assert set(service.put("https://e.com/fields").json()) == names
     assert json.loads(service.get("/api/openapi.json").body)["openapi"].startswith("3.")

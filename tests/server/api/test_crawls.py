@@ -210,6 +210,14 @@ def test_a_start_page_that_must_not_be_fetched_is_refused(running: Running) -> N
     assert running.get("/api/crawls").json() == []
 
 
+def test_options_that_only_chrome_follows_are_refused_for_the_http_engine(running: Running) -> None:
+    for options in ({"scroll": True}, {"routes": True}, {"wait": "#ready"}):
+        answer = running.ask("POST", "/api/crawls", {"seed": "https://example.com/", "engine": "http", **options})
+        assert answer.status == 400
+        assert [error["field"] for error in answer.json()["errors"]] == list(options)
+    assert running.get("/api/crawls").json() == []
+
+
 def test_a_name_with_a_private_address_is_refused_when_it_is_fetched(tmp_path: Path) -> None:
     async def lookup(_host: str, port: int) -> list[tuple[str, int]]:
         return [("10.0.0.1", port)]

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import update
 
+from canonry.evidence.fact_store import save_aliases
+from canonry.evidence.facts import PageAlias
+from canonry.evidence.same_page import Evidence
 from canonry.server.service import ServiceOptions
 from canonry.store.schema import imports
 from service import Running, serving, until
@@ -48,6 +51,22 @@ def test_an_import_runs_in_the_background_and_lists_refused_rows(service: Runnin
     assert (refused["row"], refused["text"]) == (3, "javascript:alert(1)")
     [kept] = service.get("/api/bookmarks").json()
     assert (kept["url"], kept["title"]) == ("https://example.com/1", "one")
+
+
+def test_an_imported_row_of_a_page_that_is_saved_adds_to_its_bookmark(service: Running) -> None:
+    url, alias = "https://example.com/page", "https://example.com/old"
+    kept = service.put(url, title="A", tags=["x"]).json()
+    rows = [PageAlias(alias, url, Evidence.DECLARED)]
+    service.service.database.write_now(lambda connection: save_aliases(connection, rows, "2026-01-01"))
+    done = imported(service, f"url,title,tags,description\n{alias},B,y,Text\n{url},,,\n")
+    [found] = service.get("/api/bookmarks").json()
+    wanted = (kept["id"], url, "A", ["x", "y"], "Text")
+    assert (found["id"], found["url"], found["title"], found["tags"], found["description"]) == wanted
+    listed = service.get(f"/api/imports/{done['id']}/rows").json()
+    assert [(each["url"], each["outcome"], each["bookmark_url"]) for each in listed] == [
+        (alias, "merged", url),
+        (url, "known", url),
+    ]
 
 
 def test_imported_bookmarks_are_counted(service: Running) -> None:

@@ -13,6 +13,9 @@ from xml.etree import ElementTree
 import pinboard  # type: ignore[import-untyped]
 import pytest
 
+from canonry.evidence.fact_store import save_aliases
+from canonry.evidence.facts import PageAlias
+from canonry.evidence.same_page import Evidence
 from canonry.server.service import ServiceOptions
 from service import Answer, Running, serving
 
@@ -50,6 +53,18 @@ def asked(service: Running, path: str, token: str = "", *, method: str = "GET", 
     return service.ask(
         method, f"/v1/{path}", query.encode(), headers={"Content-Type": "application/x-www-form-urlencoded"}
     )
+
+
+def test_what_is_added_is_found_and_deleted_under_its_url(service: Running, token: str) -> None:
+    """Also if another bookmark is proven to show the page: a client replaces and deletes only what it has added."""
+    url, alias = "https://example.com/page", "https://example.com/old"
+    service.put(url, title="A", tags=["x"])
+    rows = [PageAlias(alias, url, Evidence.DECLARED)]
+    service.service.database.write_now(lambda connection: save_aliases(connection, rows, "2026-01-01"))
+    asked(service, "posts/add", token, url=alias, description="B", format="json")
+    assert {each["url"]: each["title"] for each in service.get("/api/bookmarks").json()} == {url: "A", alias: "B"}
+    asked(service, "posts/delete", token, url=alias)
+    assert [each["url"] for each in service.get("/api/bookmarks").json()] == [url]
 
 
 def test_the_client_adds_gets_changes_and_deletes(client: Any, service: Running) -> None:

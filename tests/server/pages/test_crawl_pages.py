@@ -89,6 +89,8 @@ def test_errors_of_the_form_are_shown_at_their_field(visitor: Visitor, running: 
         ({"seed": "https://example.com/", "delay": "long"}, "delay", "Enter a number."),
         ({"seed": "https://example.com/", "delay": "nan"}, "delay", ""),
         ({"seed": "https://example.com/", "engine": "lynx"}, "engine", ""),
+        ({"seed": "https://example.com/", "routes": "1"}, "routes", "Chrome"),
+        ({"seed": "https://example.com/", "scroll": "1"}, "scroll", "Chrome"),
     ):
         page = visitor.post("/crawls", {"engine": "http", **fields})
         assert page.status == 400
@@ -129,6 +131,14 @@ def test_a_failed_start_page_shows_the_reason(visitor: Visitor, running: Running
     there = next(link for link in page.links if link.startswith("/crawls?seed="))
     assert visitor.get(there).value("seed") == "http://other.example.org/x?a=1&b=2"
     assert "The start page failed: Refused: 10.0.0.1 is a private address" in visitor.get("/crawls/2").words
+
+
+def test_sitemaps_that_cannot_be_read_are_shown(visitor: Visitor, running: Running, site: Site) -> None:
+    visitor.post("/crawls", {"seed": f"{site.url}/0", "engine": "http", "depth": "0", "sitemaps": "on"})
+    until(lambda: is_over(running))
+    failure = {"url": f"{site.url}/sitemap.xml", "reason": "the server answered 404"}
+    assert running.get("/api/crawls/1").json()["sitemap_failures"] == [failure]
+    assert f"Sitemaps that could not be read {failure['url']} {failure['reason']}" in visitor.get("/crawls/1").words
 
 
 def test_titles_and_urls_are_escaped_everywhere(visitor: Visitor, running: Running, site: Site) -> None:

@@ -120,6 +120,12 @@ def test_settings_are_changed_and_wrong_ones_explained(running: Running, visitor
     assert page.value("timeout") == "soon"
     assert visitor.post(f"{path}/settings", {**fields, "headers": "no colon"}).status == 400
     assert running.get(f"/api{path}").json() == stored
+    for size, shown_size in ((5 * 2**20, "5MiB"), (16_000_000, "16MB"), (512 * 1024, "512KiB"), (1_234, "1234")):
+        running.ask("PATCH", f"/api{path}", {"max_bytes": size})
+        given = {name: visitor.get(path).value(name) for name in fields}
+        assert given["max_bytes"] == shown_size
+        visitor.post(f"{path}/settings", given)
+        assert running.get(f"/api{path}").json()["max_bytes"] == size
 
 
 def test_pause_resume_check_and_remove(running: Running, visitor: Visitor) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-import threading
 from collections import Counter
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from http_server import serve_http
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -111,14 +112,8 @@ def hostile_server(address: str, target: str) -> Generator[int]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass
 
-    with ThreadingHTTPServer((address, 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
+    with serve_http(Handler, address) as port:
+        yield port
 
 
 def everything(running: Running) -> Any:

@@ -193,6 +193,7 @@ def test_every_user_has_own_states_and_only_admins_manage_feeds(sqlite_url: str)
         assert not any(link.startswith("/bookmarks/") for link in ben.get("/read").links)
         ben.post("/read/all")
         assert titles(ada.get("/read")) == ["Post 2 of news"] and titles(ben.get("/read")) == []
+        assert "/feeds/add" not in ben.get("/read").links
         for page in (
             ben.get("/feeds/add"),
             ben.post("/feeds/add", {"url": "https://new.test/"}),

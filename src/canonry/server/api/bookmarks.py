@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from canonry.bookmarks.bookmark import Bookmark, BookmarkSearch, BookmarkSort, OnDuplicate, PutOutcome
 from canonry.bookmarks.draft import Draft
 from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
+from canonry.evidence.same_page import Evidence
 from canonry.server.bookmark_input import BookmarkChange, NewBookmark
 from canonry.server.dependencies import RowId, get_owner_id, get_service
 from canonry.server.problems import RequestRefused, describe_problems
@@ -69,9 +70,14 @@ _Text = Annotated[str, Query(max_length=1000)]
 
 @dataclass(frozen=True, slots=True)
 class SavedBookmark(Bookmark):
-    """The bookmark, and what the request did."""
+    """The bookmark, and what the request did.
+
+    If the page was saved under another URL, `alias` is the URL that was sent, and `evidence` proves that both show it.
+    """
 
     outcome: PutOutcome
+    alias: str | None
+    evidence: Evidence | None
 
 
 _FIELDS = tuple(field.name for field in fields(Bookmark))
@@ -206,7 +212,8 @@ def _put_response(put: PutResult) -> Response:
     headers = {"ETag": put.bookmark.etag}
     if is_new:
         headers["Location"] = f"{_PREFIX}/{put.bookmark.id}"
-    return JSONResponse({**_to_json(put.bookmark), "outcome": put.outcome}, 201 if is_new else 200, headers)
+    content = {**_to_json(put.bookmark), "outcome": put.outcome, "alias": put.alias, "evidence": put.evidence}
+    return JSONResponse(content, 201 if is_new else 200, headers)
 
 
 def _to_json(bookmark: Bookmark) -> dict[str, Any]:

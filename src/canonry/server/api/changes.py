@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field
 from canonry.core.url import read_url
 from canonry.errors import FailureKind
 from canonry.feeds.changes import MAX_PAGE_CHANGES, ChangeFeed, ChangePage
-from canonry.feeds.webhooks import Deliveries, Webhook, WebhookStore, mask_webhook
+from canonry.feeds.webhook_store import WebhookStore
+from canonry.feeds.webhooks import Deliveries, Webhook, mask_webhook
 from canonry.server.bookmark_input import Url
 from canonry.server.dependencies import RowId, get_service, require_admin
 from canonry.server.problems import describe_problems

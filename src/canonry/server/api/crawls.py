@@ -14,6 +14,7 @@ from canonry.crawler.crawl_store import CrawlState
 from canonry.crawler.left_pages import LeftGroup, list_left_groups
 from canonry.crawler.pages import Page, make_record
 from canonry.crawler.results import PageChange, PageOutcome
+from canonry.crawler.sitemap_lease import SitemapFailure
 from canonry.server.bookmark_input import Url
 from canonry.server.crawl_actions import (
     CrawlOptionsIn,
@@ -52,6 +53,9 @@ class CrawlDetail(CrawlSummary):
     skipped: Annotated[dict[str, int], Field(description="Skipped pages, by reason.")]
     left: Annotated[
         tuple[LeftGroup, ...], Field(description="Pages that were left out as repeats or traps, by pattern of URLs.")
+    ]
+    sitemap_failures: Annotated[
+        tuple[SitemapFailure, ...], Field(description="Sitemaps that could not be read, and why.")
     ]
     duplicates_avoided: Annotated[int, Field(description="Links to pages that were already known.")]
     texts: Annotated[int | None, Field(description="Different texts of the pages; null while the crawl runs.")]
@@ -97,6 +101,7 @@ async def get_crawl(request: Request, crawl_id: RowId) -> CrawlDetail:
         changes=dict(counts.changes),
         skipped={reason.sentence: count for reason, count in counts.skipped.items()},
         left=tuple(await list_left_groups(service.database, crawl_id)),
+        sitemap_failures=crawl.sitemap_failures,
         duplicates_avoided=counts.duplicates_avoided,
         texts=None if crawl.state is CrawlState.RUNNING else (await count(crawl_id))[1],
         pages_per_second=pages_per_second(crawl, counts, service.clock()),

@@ -50,8 +50,7 @@ async def merge_duplicates(request: Request, group_id: GroupId, body: MergeIn | 
 )
 async def undo_merge(request: Request, group_id: GroupId) -> list[Bookmark]:
     """Restores every bookmark of the group; 409 if a newer bookmark has one of the URLs."""
-    service = get_service(request)
-    return await service.duplicates.undo(get_owner_id(request), group_id, service.clock())
+    return await get_service(request).bookmark_rekeys.undo_merge(get_owner_id(request), group_id)
 
 
 @router.post(

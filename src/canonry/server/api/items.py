@@ -17,12 +17,14 @@ from canonry.feeds.ingest_report import mask_item
 from canonry.feeds.stored_items import ItemPage, ItemSearch, search_items
 from canonry.feeds.write_feed import ATOM_MEDIA_TYPE, JSON_FEED_MEDIA_TYPE, FeedHead, write_atom, write_json_feed
 from canonry.net.search_fetcher import strip_fragment
-from canonry.server.dependencies import RowId, get_service
+from canonry.server.dependencies import RowId, get_public_url, get_service
 from canonry.server.problems import RequestRefused, describe_problems
 from canonry.store.schema import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from starlette.datastructures import URL
 
     from canonry.feeds.feed_store import FeedStore
     from canonry.feeds.feed_values import FeedState
@@ -180,7 +182,7 @@ async def _find_feed(feeds: FeedStore, given: str) -> FeedState:
 
 
 def _list_response(request: Request, found: _Found) -> Response:
-    following = _make_next_url(request, found.page)
+    following = _make_next_url(request.url, found.page)
     headers = {"Link": f'<{following.path}?{following.query}>; rel="next"'} if following else {}
     return JSONResponse([asdict(mask_item(item)) for item in found.page.items], headers=headers)
 
@@ -193,11 +195,12 @@ def _document_response(
     write: Callable[[Sequence[StoredItem], FeedHead], str],
     media_type: str,
 ) -> Response:
-    following = _make_next_url(request, found.page)
+    own_url = get_public_url(request)
+    following = _make_next_url(own_url, found.page)
     head = FeedHead(
         found.title,
-        str(request.url.remove_query_params(["cursor", "limit", "offset"]).replace(scheme="", netloc="")),
-        self_url=str(request.url),
+        str(own_url.remove_query_params(["cursor", "limit", "offset"]).replace(scheme="", netloc="")),
+        self_url=str(own_url),
         next_url=str(following or ""),
     )
     body = write(found.page.items, head).encode(errors="replace")
@@ -208,10 +211,10 @@ def _document_response(
     return Response(body, media_type=media_type, headers=headers)
 
 
-def _make_next_url(request: Request, page: ItemPage) -> Any:
+def _make_next_url(url: URL, page: ItemPage) -> URL | None:
     if page.next_cursor is None:
         return None
-    return request.url.remove_query_params("offset").include_query_params(cursor=page.next_cursor)
+    return url.remove_query_params("offset").include_query_params(cursor=page.next_cursor)
 
 
 def _to_stamp(moment: datetime | None) -> str:

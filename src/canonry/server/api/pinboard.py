@@ -286,6 +286,7 @@ async def _add(call: PinboardCall) -> None:
         Draft(body.url, created_at=_parse_created_at(call)),
         on_duplicate=OnDuplicate.ERROR if call.get("replace").lower() == "no" else OnDuplicate.UPDATE,
         fields=body.collect_given_fields(),
+        by_alias=False,  # a client gets and deletes under the URL that it added
     )
 
 

@@ -6,6 +6,7 @@ import json
 
 from fastapi import Request, Response
 
+from canonry.server.dependencies import get_public_url, get_service
 from canonry.server.pages.forms import page_router
 from canonry.server.pages.rendering import render
 
@@ -20,9 +21,9 @@ async def about(request: Request) -> Response:
 @router.get("/bookmarklet")
 async def bookmarklet(request: Request) -> Response:
     """Show a link for the bookmarks bar; it only opens the form, filled with the current page."""
-    origin = json.dumps(f"{request.url.scheme}://{request.url.netloc}/add?url=")
+    form = get_public_url(request).replace(path=f"{get_service(request).options.root_path}/add", query="url=")
     script = (
-        f"javascript:void(open({origin}+encodeURIComponent(location.href)"
+        f"javascript:void(open({json.dumps(str(form))}+encodeURIComponent(location.href)"
         "+'&title='+encodeURIComponent(document.title)))"
     )
     return render(request, "bookmarklet.html", script=script)

@@ -7,7 +7,7 @@ from zoneinfo import available_timezones
 
 from fastapi import Query, Request, Response
 
-from canonry.account_access import MAX_TOKEN_NAME_CHARS, AccountAccess
+from canonry.accounts import MAX_TOKEN_NAME_CHARS, AccountAccess
 from canonry.core.keys import replace_unstorable
 from canonry.server.access import SESSION_COOKIE, read_cookie
 from canonry.server.dependencies import get_owner_id, get_service

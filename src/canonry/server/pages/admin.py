@@ -48,7 +48,7 @@ async def preview_bookmark_rekey(request: Request, policy: Annotated[str, Query(
     try:
         plan = await service.bookmark_rekeys.plan(policy or current.partition("@")[0])
     except PolicyError as error:
-        return await _render_statistics(request, _DEFAULT_DAYS, error=str(error), status=400)
+        return await _render_statistics(request, _DEFAULT_DAYS, error=describe_error(error), status=400)
     return render(request, "rekey_preview.html", plan=plan)
 
 

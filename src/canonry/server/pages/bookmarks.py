@@ -54,7 +54,9 @@ async def add_bookmark(request: Request) -> Response:
         fields = entry.validate()
         match = None if action == "separate" else await _find_known(request, entry)
         if match is None:
-            put = await service.bookmarks.put(owner, Draft(entry.url), exact_url=entry.exact_url, fields=fields)
+            put = await service.bookmarks.put(
+                owner, Draft(entry.url), exact_url=entry.exact_url, fields=fields, by_alias=False
+            )
             if put.outcome is PutOutcome.CREATED:
                 return redirect(f"/bookmarks?notice=added&about={put.bookmark.id}")
             match = BookmarkMatch(put.bookmark, MatchKind.URL)

@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 from canonry.bookmarks.url_pipeline import MAX_URL_CHARS, read_http_url
 from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize import canonicalize
-from canonry.feeds.canonicalize.result import Candidate, Canonical
+from canonry.feeds.canonicalize.result import Candidate, Canonical, Reason
 from canonry.net.search_fetcher import Event
 from canonry.server.dependencies import get_service
 from canonry.server.pages.forms import get_text, page_router
@@ -27,6 +27,15 @@ router = page_router()
 _EVENT_STREAM = "text/event-stream"
 _MAX_BYTES = 10 * 1024 * 1024
 _TIMEOUT_SECONDS = 10.0
+_REASONS = {
+    Reason.RESPONSE_URL: "No other URL had to be tested, so the URL stands for its feed.",
+    Reason.REDIRECT_VERIFIED: "The URL redirects permanently here.",
+    Reason.CONTENT_VERIFIED: "This URL serves the same content.",
+    Reason.SIGNATURE_VERIFIED: "This URL serves a feed with the same title and items.",
+    Reason.UPGRADE_HTTPS: "The feed is the same over https.",
+    Reason.EXISTS_IN_DB: "You follow this feed under this URL.",
+    Reason.FALLBACK: "No other URL that was tested serves the same feed.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,11 @@ class FeedSearch:
     found: Canonical | None
     error: str
     tried: tuple[Candidate, ...]
+
+    @property
+    def explanation(self) -> str:
+        """Why the URL was chosen, as a sentence."""
+        return "" if self.found is None else _REASONS[self.found.reason]
 
 
 @router.get("/canonicalize")

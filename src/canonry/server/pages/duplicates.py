@@ -91,8 +91,7 @@ async def refuse_group(request: Request, group_id: GroupId) -> Response:
 
 @router.post("/duplicates/{group_id}/undo")
 async def undo_merge(request: Request, group_id: GroupId) -> Response:
-    service = get_service(request)
-    await service.duplicates.undo(get_owner_id(request), group_id, service.clock())
+    await get_service(request).bookmark_rekeys.undo_merge(get_owner_id(request), group_id)
     return redirect("/duplicates?notice=undone")
 
 

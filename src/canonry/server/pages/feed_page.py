@@ -39,7 +39,7 @@ _NOTICES = {
     "waiting": "A check of this feed is waiting already. Reload the page in a moment.",
 }
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
-_BYTE_UNITS = ((1024**2, "MB"), (1024, "k"))
+_BYTE_UNITS = ((1024**2, "MiB"), (1000**2, "MB"), (1024, "KiB"), (1000, "kB"))
 
 
 @dataclass(frozen=True, slots=True)

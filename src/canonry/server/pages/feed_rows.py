@@ -19,7 +19,7 @@ _ADVICE = {
     FeedAdvice.WAIT: "This often passes: the feed is checked again by itself.",
     FeedAdvice.FIND_NEW_ADDRESS: "Open the site and look for its feed. Follow the new address, then remove this feed.",
     FeedAdvice.GIVE_ACCESS: "Set a header with a password in the settings, or another user agent.",
-    FeedAdvice.ALLOW: "To allow this address, change the settings of the service (allow_networks, allow_names).",
+    FeedAdvice.ALLOW: "To allow this address, set allow_networks, allow_names or allow_ports of the service.",
     FeedAdvice.RAISE_LIMIT: "Set a larger size limit in the settings of this feed.",
     FeedAdvice.RAISE_TIMEOUT: "The server is slow or down. Set a longer timeout in the settings of this feed.",
     FeedAdvice.CHECK_PROXY: "Check the proxy in the settings of the service.",

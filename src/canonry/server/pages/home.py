@@ -10,7 +10,6 @@ from fastapi import Query, Request, Response
 from canonry.bookmarks.bookmark import BookmarkSearch
 from canonry.bookmarks.search_words import find_site
 from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
-from canonry.evidence.same_page import Evidence
 from canonry.feeds.item_states import ItemStateStore
 from canonry.server.dependencies import get_owner_id, get_service
 from canonry.server.pages.forms import page_router
@@ -40,13 +39,6 @@ _EXAMPLES = (
         "A product in a shop", "https://www.amazon.com/Some-Product-Name/dp/B08N5WRWNW/ref=sr_1_3?keywords=x&qid=1"
     ),
 )
-_EVIDENCE = {
-    Evidence.REDIRECT: "One redirects to the other.",
-    Evidence.DECLARED: "One page declares the other as its canonical URL.",
-    Evidence.SAME_TEXT: "Both show the same text.",
-    Evidence.SIMILAR_TEXT: "Both show nearly the same text.",
-    Evidence.SAME_BYTES: "Both have the same content.",
-}
 
 
 @router.get("/")
@@ -59,7 +51,6 @@ async def show_home(request: Request, q: Annotated[str, Query(max_length=MAX_URL
     sites = {find_site(each.url) for each in (*found.list_bookmarks(), *recent)}
     shown: dict[str, Any] = {
         "found": found,
-        "evidence": _EVIDENCE,
         "is_admin": request.state.user.is_admin,
         "icons": await service.bookmarks.icons.list_known(sites),
     }

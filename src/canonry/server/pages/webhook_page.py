@@ -9,7 +9,8 @@ from fastapi import Query, Request, Response
 from canonry.core.url import read_url
 from canonry.errors import InvalidUrl, UnsafeUrl
 from canonry.feeds.changes import ChangeFeed
-from canonry.feeds.webhooks import Deliveries, DeliveryFailure, WebhookStore, mask_webhook
+from canonry.feeds.webhook_store import WebhookStore
+from canonry.feeds.webhooks import Deliveries, DeliveryFailure, mask_webhook
 from canonry.server.dependencies import RowId, get_service, require_admin
 from canonry.server.pages.forms import get_text, page_router, redirect
 from canonry.server.pages.rendering import render
