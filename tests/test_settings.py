@@ -126,6 +126,7 @@ MISTAKES: list[tuple[str, dict[str, str], str, list[str]]] = [
     ("port true", {}, "allow_ports = true", ["canonry.toml: allow_ports: "]),
     ("agent with a line break", {"CANONRY_USER_AGENT": "a\nb"}, "", ["CANONRY_USER_AGENT: ", "'a\\nb'"]),
     ("agent number", {}, "user_agent = 1", ["canonry.toml: user_agent: must be a string in quotes, not 1"]),
+    ("proxy without scheme", {"CANONRY_PROXY": "proxy.test:3128"}, "", ["CANONRY_PROXY: ", "http://"]),
     ("proxy list", {}, "proxy = []", ["canonry.toml: proxy: must be a string in quotes"]),
     ("redis number", {}, "redis_url = 6379", ["canonry.toml: redis_url: must be a string in quotes"]),
     ("database list", {}, "database_url = []", ["canonry.toml: database_url: must be a string in quotes"]),

@@ -20,6 +20,7 @@ _UNSETTLED_NANOSECONDS = 2_000_000_000
 
 # The path, device, inode, time of change and size of a file.
 _State = tuple[str, int, int, int, int]
+# What was read last, with the state of its file; each list has one element at most.
 _last_overrides: list[tuple[_State | None, Overrides]] = []
 _last_setting: list[tuple[_State, str]] = []
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import canonry
 from canonry.core.configured_overrides import SETTINGS_FILE
 from canonry.core.suggest import suggest
-from canonry.errors import CanonryError
+from canonry.errors import CanonryError, mask_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -257,6 +257,13 @@ def _parse_number(value: object, least: int) -> int:
     return int(text)
 
 
+def _parse_proxy_url(value: object) -> str:
+    text = _parse_text(value).strip()
+    if text and not re.fullmatch(r"https?://[^\s/?#]+/?", text, re.IGNORECASE):
+        raise ValueError(f"{mask_credentials(text)!r} is not the URL of a proxy such as http://proxy.example.com:3128")
+    return text
+
+
 def _parse_public_url(value: object) -> str:
     """Parse the beginning of URLs: scheme, host and perhaps a path."""
     text = _parse_text(value).strip()
@@ -282,7 +289,7 @@ _PARSERS: dict[str, Callable[[object], object]] = {
     "allow_names": _parse_names,
     "allow_ports": _parse_ports,
     "user_agent": _parse_text,
-    "proxy": _parse_text,
+    "proxy": _parse_proxy_url,
     "ca_file": _parse_text,
     "database_url": _parse_text,
     "redis_url": _parse_text,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("canonry.wiring")
 
 
-def _now() -> datetime:
+def _read_clock() -> datetime:
     return datetime.now(UTC)
 
 
@@ -68,18 +68,15 @@ class Components:
 def open_database(
     database_url: str, *, warn: Callable[[str], None], must_exist: bool = False, pool: int = DEFAULT_POOL
 ) -> Database:
-    """Open a store, and create it if there is none; with `must_exist`, a missing SQLite file is a StoreError."""
-    from canonry.store.database import Database, find_store_file
+    """Open a store, and create it if there is none; with `must_exist`, a missing store is a StoreError."""
+    from canonry.store.database import Database
     from canonry.store.pinned_policies import announce_newer, list_unannounced
 
-    file = find_store_file(database_url)
-    if must_exist and file is not None and not file.exists():
-        raise StoreError(
-            f"{file}: this store does not exist. Check --db, or create it, for example with `canonry ingest`."
-        )
-    database = Database(database_url, say=warn, pool=pool)
-    if database.read_now(list_unannounced):
-        for newer in database.write_now(announce_newer):
+    database = Database(database_url, say=warn, pool=pool, must_exist=must_exist)
+    if found := database.read_now(list_unannounced):
+        with suppress(StoreError):  # a store that can only be read: the user is told again the next time
+            found = database.write_now(announce_newer)
+        for newer in found:
             warn(str(newer))
     return database
 
@@ -99,7 +96,7 @@ async def open_components(
     warn: Callable[[str], None],
     make_client: Callable[[Settings], Client] = make_client,
     fetch_pages: bool | None = None,
-    clock: Callable[[], datetime] = _now,
+    clock: Callable[[], datetime] = _read_clock,
 ) -> AsyncGenerator[Components]:
     """Open all components; on exit, write the statistics and close everything.
 

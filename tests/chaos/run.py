@@ -20,6 +20,7 @@ from canonry.cli.render import ProgressBar
 from canonry.errors import CanonryError
 from canonry.net.chrome.process import find_chrome
 from canonry.settings import load_settings
+from canonry.store.database import Database
 from chaos import audit
 from chaos.failures import FAULTS, SERVICE_FAULTS, Failure, Targets, plan_faults
 from chaos.load import SUCCESS, Load
@@ -148,7 +149,7 @@ class ChaosRun:
 
     def run(self) -> RunOutcome:
         """Start, fail, settle, check, stop."""
-        self._run_canonry("feeds", "list")  # creates the tables before several processes would
+        Database(self.environment["CANONRY_DATABASE_URL"]).close()  # creates the tables before several processes would
         self._stack.enter_context(self.supervisor)
         self._wait("the service to answer", self.load.is_ready, _START_SECONDS)
         for url in [*self.web.list_feed_urls(), *self.web.list_private_feed_urls()]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,6 +13,11 @@ import pytest
 
 import command
 import terminal
+from canonry.evidence.fact_store import save_aliases
+from canonry.evidence.facts import PageAlias
+from canonry.evidence.same_page import Evidence
+from canonry.store.database import Database
+from http_server import serve_http
 
 if TYPE_CHECKING:
     import subprocess
@@ -84,10 +88,8 @@ def shell(tmp_path: Path) -> Terminal:
 
 @pytest.fixture
 def linkding() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Linkding) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serve_http(Linkding) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def test_a_page_is_saved_once_and_found_by_any_spelling(shell: Terminal) -> None:
@@ -101,6 +103,18 @@ def test_a_page_is_saved_once_and_found_by_any_spelling(shell: Terminal) -> None
     assert found["id"] == saved["id"]
     assert [each["id"] for each in shell.run_for_json("list", "--tag", "eighties")] == [saved["id"]]
     assert shell.run_for_json("search", "nothing", "like", "that") == []
+
+
+def test_a_page_that_is_saved_under_a_proven_alias_is_not_saved_again(shell: Terminal) -> None:
+    url, alias = "https://example.com/page", "https://example.com/old"
+    [saved] = shell.run_for_json("add", url, "--title", "Page")
+    with Database(shell.variables["CANONRY_DATABASE_URL"]) as database:
+        rows = [PageAlias(alias, url, Evidence.REDIRECT)]
+        database.write_now(lambda connection: save_aliases(connection, rows, "2026-01-01"))
+    [known] = shell.run_for_json("add", alias, "-t", "new", "--title", "Other")
+    assert (known["outcome"], known["id"], known["url"]) == ("updated", saved["id"], url)
+    assert (known["title"], known["tags"]) == ("Page", ["new"])
+    assert shell.run_for_json("add", f"{alias}#part")[0]["outcome"] == "created"
 
 
 def test_an_invalid_url_is_named_and_the_others_are_saved(shell: Terminal) -> None:

@@ -7,9 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +17,7 @@ import pytest
 import command
 import terminal
 from feed_texts import rss
+from http_server import serve_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,11 +58,9 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
+    with serve_http(Handler) as port:
+        yield f"http://127.0.0.1:{port}"
         Handler.leave.set()
-        server.shutdown()
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -57,6 +57,12 @@ def user(tmp_path: Path) -> User:
     return User(tmp_path)
 
 
+@pytest.mark.parametrize("option", ["--wait=load", "--scroll", "--routes", "--load-images"])
+def test_options_that_only_chrome_follows_are_wrong_usage(user: User, site: Site, option: str) -> None:
+    assert option.partition("=")[0] in user.crawl(site.url, option, code=2).stderr
+    assert user.crawl(site.url, option, "--workers", code=2).stdout == ""
+
+
 def test_pages_are_printed_as_json_lines(user: User, site: Site) -> None:
     records = user.crawl_records(site.url)
     assert {record["url"] for record in records} == {f"{site.url}/", *(f"{site.url}/{n}" for n in range(COUNT))}
@@ -114,6 +120,11 @@ def test_the_summary_is_on_standard_error(user: User, site: Site) -> None:
 
 
 @pytest.mark.slow
+def test_sitemaps_that_cannot_be_read_are_reported(user: User, site: Site) -> None:
+    shown = user.crawl(f"{site.url}/0", "--engine", "http", "--max-pages", "1", "--sitemaps").stderr
+    assert re.search(rf"{re.escape(site.url)}/sitemap.xml +the server answered 404", shown)
+
+
 def test_pages_are_written_in_every_format(user: User, site: Site) -> None:
     done = user.crawl(site.url, "--out", "site.jsonl")
     assert done.stdout == ""
@@ -148,7 +159,13 @@ def test_limits_of_pages_and_depth(user: User, site: Site) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--out", "site.txt"], ["--out", "no/such/site.csv"], ["--depth", "-1"], ["--engine", "lynx"]],
+    [
+        ["--out", "site.txt"],
+        ["--out", "no/such/site.csv"],
+        ["--depth", "-1"],
+        ["--depth", "9" * 30],
+        ["--engine", "lynx"],
+    ],
     ids=" ".join,
 )
 def test_wrong_usage_requests_nothing(user: User, site: Site, arguments: list[str]) -> None:
@@ -162,6 +179,13 @@ def test_a_failed_start_page_gives_exit_code_one(user: User, site: Site) -> None
     [record] = user.crawl_records("http://127.0.0.2:1/", "--no-robots", code=1)
     assert "no connection" in record["error"]
     assert "not a usable URL" in user.crawl("nope:", code=1).stderr
+    done = user.crawl(f"{site.url}/nothing", "--out", "site.jsonl", code=1)
+    assert done.stderr.count("the server answered 404") == 1, "not only in the file"
+
+
+def test_an_empty_login_command_is_an_error_in_one_line(user: User, site: Site) -> None:
+    assert user.crawl(site.url, "--login", " ", code=1).stderr.count("\n") == 1
+    assert not site.asked
 
 
 def test_a_start_page_on_another_host_prints_the_command_for_it(user: User, site: Site) -> None:

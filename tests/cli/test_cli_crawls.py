@@ -13,6 +13,7 @@ import pytest
 
 import command
 import terminal
+from canonry.store.database import Database
 from crawl_server import SETTINGS, Site, serving, tree
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def test_crawls_are_listed_shown_exported_and_removed(user: User, site: Site) ->
     assert len((user.folder / "old.jsonl").read_text().splitlines()) == 3
     user.run("crawls", "export", "2", "links.dot")
     assert (user.folder / "links.dot").read_text().startswith("digraph")
-    assert "no crawl has the id 9" in user.run("crawls", "remove", "1", "9", code=1).stderr
+    assert "There is no crawl with id 9." in user.run("crawls", "remove", "1", "9", code=1).stderr
     assert len(user.run("crawls", "list").stdout.splitlines()) == 2, "an unknown id removes nothing"
     user.run("crawls", "remove", "1", "2")
     assert user.run("crawls", "list").stdout == ""
@@ -76,9 +77,9 @@ def test_crawls_are_listed_shown_exported_and_removed(user: User, site: Site) ->
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["show", "1"], 1, "canonry: no crawl has the id 1; it may have been removed\n"),
-        (["stop", "1"], 1, "canonry: no crawl has the id 1; it may have been removed\n"),
-        (["export", "1", "x.jsonl"], 1, "canonry: no crawl has the id 1; it may have been removed\n"),
+        (["show", "1"], 1, "canonry: There is no crawl with id 1. It may have been removed.\n"),
+        (["stop", "1"], 1, "canonry: There is no crawl with id 1. It may have been removed.\n"),
+        (["export", "1", "x.jsonl"], 1, "canonry: There is no crawl with id 1. It may have been removed.\n"),
         (["export", "1", "x.exe"], 2, "must end in"),
         (["remove"], 2, "Missing argument"),
         (["remove", "x"], 2, "not a valid integer"),
@@ -88,7 +89,7 @@ def test_crawls_are_listed_shown_exported_and_removed(user: User, site: Site) ->
 def test_an_error_is_one_line(user: User, words: list[str], code: int, message: str) -> None:
     store = f"sqlite:///{user.folder / 'made.db'}"
     user.variables["CANONRY_DATABASE_URL"] = store
-    user.run("feeds", "list")  # it creates the store
+    Database(store).close()
     failed = user.run("crawls", *words, code=code)
     assert message in failed.stderr and "Traceback" not in failed.stderr
     assert not list(user.folder.glob("*x.jsonl*"))
@@ -114,7 +115,7 @@ def test_a_terminal_shows_tables(user: User, site: Site) -> None:
 def test_a_crawl_is_stopped_and_removed_from_another_terminal(user: User, site: Site) -> None:
     for word, message in (
         ("stop", "the crawl was stopped. To continue, add --resume."),
-        ("remove", "no crawl has the id 1"),
+        ("remove", "There is no crawl with id 1."),
     ):
         before = site.asked.total()
         crawling = user.start("crawl", f"{site.url}/0", "--engine", "http", "--delay", "1", "--resume")

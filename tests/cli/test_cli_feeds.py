@@ -8,8 +8,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from http.server import BaseHTTPRequestHandler
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +18,9 @@ import command
 import terminal
 from canonry.feeds.opml import OpmlFeed, read_opml, write_opml
 from canonry.feeds.read import read_feed
+from canonry.store.database import Database
 from feed_texts import rss
+from http_server import serve_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,11 +81,9 @@ def site() -> Iterator[str]:
     FeedSite.version = 1
     FeedSite.asked.clear()
     FeedSite.leave.clear()
-    with ThreadingHTTPServer(("127.0.0.1", 0), FeedSite) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
+    with serve_http(FeedSite) as port:
+        yield f"http://127.0.0.1:{port}"
         FeedSite.leave.set()
-        server.shutdown()
 
 
 class Shell:
@@ -92,6 +92,9 @@ class Shell:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.variables = {**ALLOWED, "CANONRY_DATABASE_URL": f"sqlite:///{folder}/feeds.db"}
+
+    def create_store(self) -> None:
+        Database(self.variables["CANONRY_DATABASE_URL"]).close()
 
     def run(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         done = command.run(*arguments, cwd=self.folder, environment={**os.environ, **self.variables})
@@ -159,6 +162,7 @@ def test_failures_summary_and_checklist_are_on_standard_error(shell: Shell, site
 
 
 def test_without_urls_all_active_feeds_are_polled(shell: Shell, site: str) -> None:
+    shell.create_store()
     done = shell.run("ingest", code=1)
     assert done.stderr == "canonry: no feeds to poll. Add one with `canonry feeds add URL`.\n"
     shell.run("ingest", f"{site}/feed/1", f"{site}/feed/2", f"{site}/gone", code=1)
@@ -260,7 +264,7 @@ def test_credentials_are_masked_except_in_exports(shell: Shell, site: str) -> No
 
 
 def test_a_store_of_a_newer_release_is_not_used(shell: Shell, site: str) -> None:
-    shell.run("feeds", "list", "--db", f"sqlite:///{shell.folder}/x.db")
+    Database(f"sqlite:///{shell.folder}/x.db").close()
     connection = sqlite3.connect(shell.folder / "x.db")
     with connection:
         connection.execute("UPDATE alembic_version SET version_num = '9'")
@@ -362,8 +366,8 @@ def test_watch_polls_given_feeds_then_those_that_are_due(shell: Shell, site: str
         out, last = process.communicate(timeout=WAIT_SECONDS)
     assert (process.returncode, out) == (0, "")
     assert [line.split(maxsplit=1)[1] for line in rounds] == [
-        "1 feeds: 3 new",
-        "1 feeds: 3 new",
+        "1 feed: 3 new",
+        "1 feed: 3 new",
         "2 feeds: 2 new, 4 duplicate",
     ]
     assert last == "canonry: stopped after 4 feeds, 8 new, 0 updated, 0 failed; stored items stay stored\n"
@@ -414,6 +418,7 @@ def test_add_without_a_request(shell: Shell) -> None:
 
 @pytest.mark.slow
 def test_list_shows_status_and_failures(shell: Shell, site: str) -> None:
+    shell.create_store()
     assert shell.run_for_json("feeds", "list") == []
     assert (
         shell.run_on_terminal("feeds", "list")
@@ -492,7 +497,7 @@ def test_imported_legacy_items_are_not_new(shell: Shell, site: str) -> None:
         old.execute("INSERT INTO entries VALUES (?, ?, ?)", (f"guid:{site}/feed/1:id-feed-1-1", "", "Post feed-1-1"))
     old.close()
     done = shell.run("feeds", "import", "--legacy", "old.db")
-    assert done.stderr == "canonry: imported 1 items from old.db\n"
+    assert done.stderr == "canonry: imported 1 item from old.db\n"
     assert len(shell.run_for_json("ingest", f"{site}/feed/1")) == 2
 
 
@@ -519,6 +524,7 @@ def test_duplicates_are_listed_side_by_side(shell: Shell, site: str) -> None:
 
 
 def test_an_empty_export_is_valid_opml(shell: Shell) -> None:
+    shell.create_store()
     assert read_opml(shell.run("feeds", "export").stdout.encode()) == []
 
 
@@ -528,7 +534,7 @@ def test_thousands_of_feeds_are_imported_without_a_request(shell: Shell) -> None
     feeds = [OpmlFeed(f"https://{number}.example.com/feed", str(number)) for number in range(1000)]
     (shell.folder / "many.opml").write_text(write_opml(feeds, datetime.now(UTC)))
     done = shell.run("feeds", "import", "--no-fetch", "many.opml")
-    assert done.stderr == "canonry: 1000 feeds in many.opml: 1000 new, 0 known, 0 twin, 0 refused\n"
+    assert done.stderr == "canonry: 1,000 feeds in many.opml: 1,000 new, 0 known, 0 twin, 0 refused\n"
 
 
 def test_a_missing_extra_is_named_with_the_command_that_installs_it() -> None:
@@ -567,7 +573,7 @@ def test_settings_of_a_feed(shell: Shell, site: str) -> None:
     assert (record["url"], record["own_title"], record["interval"]) == (shown, "Mine", 900)
     assert record["headers"] == {"X-Token": "***"}
     [feed] = shell.run_for_json("feeds", "list")
-    assert (feed["title"], feed["max_bytes"], feed["headers"]) == ("Mine", 2**20, {"X-Token": "***"})
+    assert (feed["title"], feed["max_bytes"], feed["headers"]) == ("Mine", 1_000_000, {"X-Token": "***"})
     assert "secret" not in done.stdout + shell.run_on_terminal("feeds", "set", shown)
     [restored] = shell.run_for_json("feeds", "set", shown, "--title", "default", "--header", "X-Token:")
     assert (restored["own_title"], restored["interval"], restored["headers"]) == ("", 900, {})

@@ -123,9 +123,9 @@ REFUSED = [
     ("an empty batch",         "entry@1 exact@1 --batch 0",                  2,    "0 is not in the range"),
     ("a file",                 "entry@1 my.toml",                            1,    "canonry: my.toml: "),
     ("no policy",              "entry@1 nope",                               1,    "'nope'"),
-    ("pinned to another",      "bookmark@1 exact@1",                         1,    "canonry: The keys of this store are under entry@1, not bookmark@1."),
-    ("pinned to another, dry", "bookmark@1 exact@1 --dry-run",               1,    "canonry: The keys of this store are under entry@1, not bookmark@1."),
-    ("nothing to undo",        "entry@1 exact@1 --undo",                     1,    "canonry: There is no rekey from entry@1 to exact@1 to undo."),
+    ("pinned to another",      "bookmark@1 exact@1",                         1,    "canonry: Nothing in this store is under bookmark@1: its feed entries are under entry@1"),
+    ("pinned to another, dry", "bookmark@1 exact@1 --dry-run",               1,    "canonry: Nothing in this store is under bookmark@1: its feed entries are under entry@1"),
+    ("nothing to undo",        "entry@1 exact@1 --undo",                     1,    "canonry: The store has no rekey from entry@1 to exact@1, or it was undone."),
 ]  # fmt: skip
 
 

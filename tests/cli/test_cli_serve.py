@@ -21,6 +21,7 @@ import pytest
 
 import command
 import postgres
+from canonry.store.database import Database
 from ports import free_port
 from service import Answer, until
 
@@ -110,7 +111,7 @@ def test_other_addresses_than_loopback_need_a_user(tmp_path: Path) -> None:
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_service_whose_users_are_gone_answers_nobody(tmp_path: Path, workers: str) -> None:
     (tmp_path / "empty").mkdir()
-    assert canonry(tmp_path / "empty", "user", "list").returncode == 0
+    Database(f"sqlite:///{tmp_path / 'empty' / 'x.db'}").close()
     assert canonry(tmp_path / "empty", "backup", "empty.gz").returncode == 0
     assert canonry(tmp_path, "user", "add", "ada").returncode == 0
     with served(tmp_path, "--host", "0.0.0.0", "--workers", workers) as service:
@@ -184,6 +185,26 @@ def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
         refused = canonry(tmp_path, "serve", "--port", str(other.getsockname()[1]))
     assert refused.returncode == 1
     assert "Address already in use. Choose another port with --port." in refused.stderr.splitlines()[-1]
+
+
+def test_an_address_of_another_machine_is_refused(tmp_path: Path) -> None:
+    canonry(tmp_path, "user", "add", "ada")
+    refused = canonry(tmp_path, "serve", "--host", "192.0.2.1")
+    assert refused.returncode == 1
+    assert "--host" in refused.stderr.splitlines()[-1] and "--port" not in refused.stderr
+
+
+def test_a_wrong_setting_is_one_line_of_the_log_at_start(tmp_path: Path) -> None:
+    environ = {**os.environ, "CANONRY_CA_FILE": str(tmp_path / "none.pem"), "CANONRY_LOG_FORMAT": "text"}
+    refused = subprocess.run(
+        [*CANONRY, "serve", "--port", str(free_port()), "--db", f"sqlite:///{tmp_path / 'x.db'}"],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode != 0
+    assert "Traceback" not in refused.stderr and refused.stderr.count("none.pem") == 1
 
 
 @pytest.mark.slow
@@ -270,6 +291,7 @@ def _answers(port: int) -> bool:
 
 @pytest.mark.slow
 def test_users(tmp_path: Path) -> None:
+    Database(f"sqlite:///{tmp_path / 'x.db'}").close()
     none = canonry(tmp_path, "user", "list")
     assert (none.returncode, none.stdout) == (0, "")
     added = canonry(tmp_path, "user", "add", "ada")

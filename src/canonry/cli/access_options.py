@@ -107,19 +107,25 @@ def _parse_headers(lines: Iterable[str]) -> dict[str, str]:
 def _read_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CanonryError(f"{file}: cannot be read ({type(error).__name__})") from None
+    except OSError as error:
+        raise CanonryError(f"{file}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise CanonryError(f"{file}: cannot be read: the file is not UTF-8 text") from None
 
 
 def _run_login(command: str) -> str:
     """Return what the login command prints; it runs without a shell."""
     try:
         words = shlex.split(command)
+        if not words:
+            raise CanonryError("The login command is empty")
         done = subprocess.run(words, stdout=subprocess.PIPE, check=True, timeout=_LOGIN_SECONDS)  # noqa: S603
     except subprocess.CalledProcessError as error:
         raise CanonryError(f"The login command failed with exit code {error.returncode}") from None
     except subprocess.TimeoutExpired:
         raise CanonryError(f"The login command did not end within {_LOGIN_SECONDS:g} s") from None
-    except (OSError, ValueError) as error:
-        raise CanonryError(f"The login command could not be run ({type(error).__name__})") from None
+    except OSError as error:
+        raise CanonryError(f"The login command could not be run: {error.strerror}") from None
+    except ValueError as error:  # of shlex
+        raise CanonryError(f"The login command could not be run: {error}") from None
     return done.stdout.decode(errors="replace")

@@ -9,14 +9,12 @@ from pathlib import Path
 import click
 
 from canonry.cli import render
-from canonry.cli.options import db_option, json_option
+from canonry.cli.options import db_option, json_option, require_folder
 from canonry.cli.stores import open_store
-
-_file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 
 
 @click.command()
-@_file
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), callback=require_folder)
 @db_option
 @json_option
 def backup(file: Path, *, database_url: str, as_json: bool) -> None:
@@ -36,7 +34,7 @@ def backup(file: Path, *, database_url: str, as_json: bool) -> None:
 
 
 @click.command()
-@_file
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @db_option
 @click.option("--replace", is_flag=True, help="Replace the content of the store.")
 @json_option
@@ -62,9 +60,9 @@ def _print_result(file: Path, rows: int, *, as_json: bool, action: str) -> None:
     from canonry.atomic_files import is_stream
 
     if render.is_for_terminal(as_json=as_json):
-        click.echo(f"{rows} {'row' if rows == 1 else 'rows'} {action} {file}")
+        click.echo(f"{render.count(rows, 'row')} {action} {file}")
     elif is_stream(file):  # perhaps the standard output, which has the backup
-        click.echo(f"canonry: {rows} {'row' if rows == 1 else 'rows'} {action} {file}", err=True)
+        click.echo(f"canonry: {render.count(rows, 'row')} {action} {file}", err=True)
     else:
         render.print_json({"file": str(file), "rows": rows})
 

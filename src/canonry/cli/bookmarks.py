@@ -13,7 +13,7 @@ import click
 
 from canonry.cli import render
 from canonry.cli.feed_items import format_minute
-from canonry.cli.options import db_option, json_option
+from canonry.cli.options import db_option, json_option, require_folder
 from canonry.cli.stores import open_store
 from canonry.errors import CanonryError, InvalidUrl, mask_credentials
 
@@ -203,8 +203,10 @@ def import_bookmarks(
 
 
 @bookmarks.command()
-@click.argument("file", default="-", type=click.Path(dir_okay=False, allow_dash=True))
-@click.option("--format", "format_name", type=click.Choice(_FORMATS), help="By default the name of the file decides.")
+@click.argument("file", default="-", type=click.Path(dir_okay=False, allow_dash=True), callback=require_folder)
+@click.option(
+    "--format", "format_name", type=click.Choice(_FORMATS), help="By default JSON for .json, CSV for .csv, else HTML."
+)
 @user_option
 @db_option
 def export(file: str, *, format_name: str | None, user_name: str, database_url: str) -> None:
@@ -228,7 +230,7 @@ def export(file: str, *, format_name: str | None, user_name: str, database_url: 
             return
         with replace_file(Path(file), is_private=True) as part, part.open("w", encoding="utf-8") as target:
             target.writelines(pieces)
-        click.echo(f"canonry: wrote {len(found)} bookmarks to {file}", err=True)
+        click.echo(f"canonry: wrote {render.count(len(found), 'bookmark')} to {file}", err=True)
 
     _run(database_url, user_name, run)
 
@@ -303,16 +305,10 @@ async def _add_url(
 
     fields: dict[str, Any] = {**given, "tags": clean_tags(given["tags"])}
     draft = Draft(url, **fields)
-    known = [] if exact_url else await saved.find(owner, url)  # also by a proven alias
-    if known:
-        missing = find_missing_fields(known[0], draft.get_fields())
-        outcome = PutOutcome.UPDATED if missing else PutOutcome.NO_CHANGE
-        bookmark = await saved.edit(owner, known[0].id, missing) if missing else known[0]
-    else:
-        put = await saved.put(owner, draft, exact_url=exact_url, on_duplicate=OnDuplicate.RETURN)
-        bookmark, outcome = put.bookmark, put.outcome
-        if outcome is PutOutcome.NO_CHANGE and (missing := find_missing_fields(bookmark, draft.get_fields())):
-            bookmark, outcome = await saved.edit(owner, bookmark.id, missing), PutOutcome.UPDATED
+    put = await saved.put(owner, draft, exact_url=exact_url, on_duplicate=OnDuplicate.RETURN)
+    bookmark, outcome = put.bookmark, put.outcome
+    if outcome is PutOutcome.NO_CHANGE and (missing := find_missing_fields(bookmark, draft.get_fields())):
+        bookmark, outcome = await saved.edit(owner, bookmark.id, missing), PutOutcome.UPDATED
     if not render.is_for_terminal(as_json=as_json):
         render.print_json({"outcome": outcome, **_make_record(bookmark)})
         return
@@ -381,8 +377,7 @@ async def _print_import(saved: Bookmarks, owner: int, done: BookmarkImport, *, s
     if table:
         render.print_table(("row", "outcome", "url", "bookmark or reason"), table)
     summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    total = sum(counts.values())
-    click.echo(f"canonry: {total} {'row' if total == 1 else 'rows'}: {summary}", err=True)
+    click.echo(f"canonry: {render.count(sum(counts.values()), 'row')}: {summary}", err=True)
 
 
 def _make_import_row(row: ImportedRow) -> tuple[str, ...]:

@@ -105,18 +105,14 @@ def _print_result(found: Canonical) -> None:
     summary = [str(found.reason), f"from {found.source}"]
     if found.feed is not None:
         title = render.escape_control(found.feed.title) or "untitled"
-        summary.append(f"{title} ({found.feed.format}, {_count(found.feed.item_count, 'item')})")
-    summary.append(_count(found.total_requests, "request"))
+        summary.append(f"{title} ({found.feed.format}, {render.count(found.feed.item_count, 'item')})")
+    summary.append(render.count(found.total_requests, "request"))
     click.echo(", ".join(summary))
     for link in found.discovered[1:]:
         click.echo(f"Also linked from the page: {link.url} {render.escape_control(link.title)}".rstrip())
     _print_candidates(found.candidates)
     for alias in found.aliases:
         click.echo(f"Alias: {mask_credentials(alias)}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _print_candidates(candidates: tuple[Candidate, ...]) -> None:

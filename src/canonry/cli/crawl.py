@@ -9,6 +9,7 @@ import shlex
 import sys
 import time
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -24,6 +25,7 @@ from canonry.cli.crawl_output import (
     print_changes,
     print_left_groups,
     print_problems,
+    print_sitemap_failures,
     print_summary,
     require_writer,
     take_archive_file,
@@ -33,7 +35,7 @@ from canonry.cli.options import complete_policy, db_option, json_option
 from canonry.cli.signals import run_until_stopped
 from canonry.cli.stores import open_store
 from canonry.core.url import parse
-from canonry.errors import CanonryError, CrawlNotFound, mask_credentials
+from canonry.errors import CanonryError, CrawlNotFound, InvalidFields, mask_credentials
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +55,7 @@ class _Limit(click.ParamType[int | str]):
     name = "limit"
 
     def __init__(self, least: int) -> None:
-        self._number = click.IntRange(min=least)
+        self._number = click.IntRange(least, 2**31 - 1)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         return _NO_LIMIT if value == _NO_LIMIT else self._number.convert(value, param, ctx)
@@ -206,6 +208,7 @@ def crawl(
     canonry crawl https://example.com/ --resume --out site.jsonl
     canonry crawl https://example.com/ --again --warc site.warc.gz
     """
+    import_module("protego")  # names the extra for crawls if it is missing, not that of its first module
     if resume and again:
         raise click.UsageError("--again starts a new crawl, --resume continues one. Give one of them.")
     out = take_archive_file(out, given, resume=resume, workers=workers)
@@ -218,7 +221,12 @@ def crawl(
         options["access"] = access
     session = _Session(seed, database_url, out, is_shown=render.is_for_terminal(as_json=as_json))
     work = session.watch if workers else session.run
-    sys.exit(run_until_stopped(work(options, resume=resume, again=again), session.report_interruption))
+    try:
+        code = run_until_stopped(work(options, resume=resume, again=again), session.report_interruption)
+    except InvalidFields as error:  # also of options of the crawl that is continued
+        reasons = [f"--{name.replace('_', '-')}: {reason}" for name, reason in error.reasons.items()]
+        raise click.UsageError("\n".join(reasons)) from None
+    sys.exit(code)
 
 
 def _read_options(given: dict[str, Any]) -> dict[str, Any]:
@@ -420,6 +428,7 @@ class _Session:
         from canonry.crawler.crawl_store import CrawlState
         from canonry.crawler.crawl_views import CrawlViews
         from canonry.crawler.left_pages import list_left_groups
+        from canonry.crawler.pages import mask_url
 
         summary, counts, crawl = self.summary, await crawls.count_pages(crawl_id), await crawls.get(crawl_id)
         views = CrawlViews(crawls.database)
@@ -431,9 +440,14 @@ class _Session:
         if self.is_shown:
             print_changes(await views.list_changes(crawl_id, MAX_SHOWN_PAGES + 1) if crawl.previous_id else [])
             print_problems(summary, await views.list_refused(crawl_id, limit=MAX_SHOWN_PAGES), counts)
+        elif summary.is_seed_failed:
+            for page in summary.problems:
+                if page.depth == 0:
+                    click.echo(f"canonry: the start page was not read: {mask_url(page.error)}", err=True)
         seconds = time.monotonic() - self.started
         left = await list_left_groups(crawls.database, crawl_id, limit=MAX_SHOWN_PAGES)
         print_left_groups(crawl_id, left, err=True)
+        print_sitemap_failures(crawl.sitemap_failures, err=True)
         print_summary(summary, counts, f"{summary.pages / max(seconds, 0.001):.1f} pages/s", err=True)
         is_unfinished = crawl.state in {CrawlState.STOPPED, CrawlState.PAUSED}
         if is_unfinished:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from canonry.cli import render
+from canonry.cli.options import require_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from canonry.crawler.crawl_views import ChangedPage
     from canonry.crawler.left_pages import LeftGroup
     from canonry.crawler.pages import Summary
+    from canonry.crawler.sitemap_lease import SitemapFailure
 
 EXTENSIONS = (".jsonl", ".csv", ".parquet", ".graphml", ".dot")
 WARC_EXTENSION = ".warc.gz"
@@ -29,23 +32,23 @@ _CHANGE_NOTES = {
 }
 
 
-def parse_output_file(_context: click.Context, _parameter: click.Parameter, given: str | None) -> Path | None:
+def parse_output_file(context: click.Context, parameter: click.Parameter, given: str | None) -> Path | None:
     """Return the file to write, after a check of its extension and folder."""
     if given is None:
         return None
     file = Path(given)
     if file.suffix.lower() not in EXTENSIONS:
         raise click.BadParameter(f"{given}: the file name must end in {', '.join(EXTENSIONS)}")
-    return _check_folder(file)
+    return _check_folder(require_folder(context, parameter, file))
 
 
-def parse_archive_file(_context: click.Context, _parameter: click.Parameter, given: str | None) -> Path | None:
+def parse_archive_file(context: click.Context, parameter: click.Parameter, given: str | None) -> Path | None:
     """Return the WARC file to write, after a check of its extension and folder."""
     if given is None:
         return None
     if not given.lower().endswith(WARC_EXTENSION):
         raise click.BadParameter(f"{given}: the file name must end in {WARC_EXTENSION}")
-    return _check_folder(Path(given))
+    return _check_folder(require_folder(context, parameter, Path(given)))
 
 
 def parse_out(context: click.Context, parameter: click.Parameter, given: str | None) -> Path | None:
@@ -55,8 +58,8 @@ def parse_out(context: click.Context, parameter: click.Parameter, given: str | N
 
 
 def _check_folder(file: Path) -> Path:
-    if not file.parent.is_dir():
-        raise click.BadParameter(f"{file.parent}: the folder does not exist")
+    if not os.access(file.parent, os.W_OK):
+        raise click.BadParameter(f"{file.parent}: the folder cannot be written")
     return file
 
 
@@ -125,6 +128,17 @@ def print_left_groups(crawl_id: int, groups: Sequence[LeftGroup], *, err: bool =
     click.echo(f"To list these pages: canonry crawls export {crawl_id} FILE --skipped", err=err)
     if any(group.reason is SkipReason.TRAP for group in groups):
         click.echo("To read what was taken for a trap: --resume --no-traps", err=err)
+
+
+def print_sitemap_failures(failures: Sequence[SitemapFailure], *, err: bool = False) -> None:
+    """Print which sitemaps could not be read, and why."""
+    if not failures:
+        return
+    click.echo(err=err)
+    rows = [(each.url, each.reason) for each in failures[:MAX_SHOWN_PAGES]]
+    render.print_table(("sitemap not read", "why"), rows, err=err)
+    if len(failures) > len(rows):
+        click.echo(f"and {len(failures) - len(rows)} more; `canonry crawls show --json` lists all", err=err)
 
 
 def print_summary(summary: Summary, counts: Counts, note: str, *, err: bool) -> None:

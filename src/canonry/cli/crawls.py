@@ -17,11 +17,12 @@ from canonry.cli.crawl_output import (
     print_changes,
     print_left_groups,
     print_problems,
+    print_sitemap_failures,
     print_summary,
     require_writer,
     write_pages,
 )
-from canonry.cli.options import db_option, json_option
+from canonry.cli.options import ROW_ID, db_option, json_option
 from canonry.cli.stores import open_store
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from canonry.crawler.pages import Summary
 
 _MAX_LISTED_PAGES = 10_000  # refused and changed pages, in JSON
-id_argument = click.argument("crawl_id", metavar="ID", type=click.IntRange(1, 2**63 - 1))
+id_argument = click.argument("crawl_id", metavar="ID", type=ROW_ID)
 
 
 @click.group()
@@ -44,7 +45,7 @@ def crawls() -> None:
 
 @crawls.command("list")
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(min=1), default=100, show_default=True, help="Show the latest N."
+    "--limit", metavar="N", type=click.IntRange(1, 1_000_000), default=100, show_default=True, help="Show the latest N."
 )
 @db_option
 @json_option
@@ -129,6 +130,7 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
                 "texts": summary.texts,
                 "repeats": summary.repeats,
                 "left": [asdict(group) for group in left],
+                "sitemap_failures": [asdict(failure) for failure in crawl.sitemap_failures],
                 "refused": [{"url": mask_url(page.url), "reason": page.error} for _, page in refused],
                 "changes": {str(change): count for change, count in counts.changes.items()},
             }
@@ -141,6 +143,7 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
     print_changes(changes)
     print_problems(summary, refused, counts)
     print_left_groups(crawl_id, left)
+    print_sitemap_failures(crawl.sitemap_failures)
     print_summary(summary, counts, f"started {crawl.started_at[:16].replace('T', ' ')}", err=False)
 
 
@@ -197,7 +200,7 @@ def stop(crawl_id: int, *, database_url: str) -> None:
 
 
 @crawls.command()
-@click.argument("crawl_ids", metavar="ID...", nargs=-1, required=True, type=click.IntRange(1, 2**63 - 1))
+@click.argument("crawl_ids", metavar="ID...", nargs=-1, required=True, type=ROW_ID)
 @db_option
 def remove(crawl_ids: tuple[int, ...], *, database_url: str) -> None:
     """Remove crawls and their pages, also those that still run.

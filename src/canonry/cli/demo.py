@@ -7,11 +7,11 @@ import asyncio
 import click
 
 from canonry.cli import render
-from canonry.cli.options import json_option
+from canonry.cli.options import json_only_option
 
 
 @click.command()
-@json_option
+@json_only_option
 def demo(*, as_json: bool) -> None:
     """Show what canonry does on a small web on loopback, offline, in a few seconds.
 

@@ -64,6 +64,5 @@ def _print_explanation(text: str, explanation: Explanation) -> None:
     for step in explanation.steps:
         for line in render.format_step(step):
             click.echo(line)
-    count = len(explanation.steps)
-    click.echo(f"{explanation.policy}  {count} {'rule' if count == 1 else 'rules'} changed the URL")
+    click.echo(f"{explanation.policy}  {render.count(len(explanation.steps), 'rule')} changed the URL")
     click.echo(f"  {render.make_bold(explanation.url)}")

@@ -65,7 +65,7 @@ def items(
     """
     from canonry.feeds.stored_items import ItemSearch
 
-    first, last = ("" if text is None else _parse_time(text) for text in (since, until))
+    first, last = _parse_time(since, "--since"), _parse_time(until, "--until")
     with open_feeds(database_url) as store:
 
         async def run() -> None:
@@ -122,11 +122,14 @@ async def _print_document(store: FeedStore, wanted: ItemSearch, limit: int, docu
     click.echo(write(found, head), nl=False)
 
 
-def _parse_time(text: str) -> str:
+def _parse_time(text: str | None, option: str) -> str:
     from canonry.store.schema import stamp
 
+    if text is None:
+        return ""
     try:
         when = datetime.fromisoformat(text)
         return stamp(when if when.tzinfo else when.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
-        raise click.BadParameter(f"{text!r} is not a date such as 2026-01-31 or 2026-01-31T10:00") from None
+        message = f"{text!r} is not a date such as 2026-01-31 or 2026-01-31T10:00"
+        raise click.BadParameter(message, param_hint=option) from None

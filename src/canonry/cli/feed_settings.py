@@ -25,7 +25,7 @@ _DEFAULT = "default"  # as a value restores the default
 @click.option("--folder", metavar="FOLDER", help="The folder, a/b.")
 @click.option("--interval", metavar="DURATION", help="How often the feed is polled, from 1m to 7d: 15m, 6h, 1d.")
 @click.option("--timeout", metavar="DURATION", help="How long a request may take, from 1s to 5m: 30s.")
-@click.option("--max-bytes", metavar="SIZE", help="The largest document that is read, up to 100M: 500k, 20M.")
+@click.option("--max-bytes", metavar="SIZE", help="The largest document that is read, up to 100MiB: 500kB, 20MiB.")
 @click.option("--user-agent", metavar="TEXT", help="The User-Agent header of requests for this feed.")
 @click.option(
     "--header",

@@ -16,7 +16,7 @@ from canonry.cli import render
 from canonry.cli.changes import changes
 from canonry.cli.feed_items import format_minute, items
 from canonry.cli.feed_settings import make_settings_record, pause, resume, set_feed
-from canonry.cli.options import db_option, json_option
+from canonry.cli.options import db_option, json_option, require_folder
 from canonry.cli.stores import find_feed, open_feeds
 from canonry.cli.webhooks import webhook
 from canonry.cli.websub import websub
@@ -97,7 +97,7 @@ def add(urls: tuple[str, ...], *, no_fetch: bool, database_url: str, as_json: bo
     """
     from canonry.feeds.opml import OpmlFeed
 
-    with open_feeds(database_url) as store:
+    with open_feeds(database_url, must_exist=False) as store:
         outcomes = asyncio.run(_add([OpmlFeed(url) for url in urls], store, no_fetch=no_fetch))
     _print_outcomes(outcomes, as_json=as_json)
     sys.exit(_choose_exit_code(outcomes))
@@ -151,7 +151,7 @@ def import_feeds(
     if file is None and legacy is None:
         raise click.UsageError("Nothing to import. Give an OPML file or --legacy FILE.")
     code = 0
-    with open_feeds(database_url) as store:
+    with open_feeds(database_url, must_exist=False) as store:
         if legacy is not None:
             _import_legacy(legacy, store)
         if file is not None:
@@ -162,14 +162,14 @@ def import_feeds(
             outcomes = asyncio.run(_add(rows, store, no_fetch=no_fetch, concurrency=concurrency))
             _print_outcomes(outcomes, as_json=as_json)
             counts = Counter(outcome.result for outcome in outcomes)
-            summary = ", ".join(f"{counts[result]} {result}" for result in AddResult)
-            click.echo(f"canonry: {len(outcomes)} feeds in {file}: {summary}", err=True)
+            summary = ", ".join(f"{counts[result]:,} {result}" for result in AddResult)
+            click.echo(f"canonry: {render.count(len(outcomes), 'feed')} in {file}: {summary}", err=True)
             code = _choose_exit_code(outcomes)
     sys.exit(code)
 
 
 @feeds.command()
-@click.argument("file", default="-", type=click.Path(dir_okay=False, allow_dash=True))
+@click.argument("file", default="-", type=click.Path(dir_okay=False, allow_dash=True), callback=require_folder)
 @db_option
 def export(file: str, *, database_url: str) -> None:
     """Write the feeds you follow as OPML, including user names and passwords in their URLs.
@@ -195,8 +195,8 @@ def export(file: str, *, database_url: str) -> None:
             part.write_text(text, encoding="utf-8")
     if with_secrets:
         place = "the output" if file == "-" else file
-        count = "1 feed" if with_secrets == 1 else f"{with_secrets} feeds"
-        click.echo(f"canonry: {place} contains the user names and passwords of {count}", err=True)
+        feeds_with_secrets = render.count(with_secrets, "feed")
+        click.echo(f"canonry: {place} contains the user names and passwords of {feeds_with_secrets}", err=True)
 
 
 async def _add(rows: list[OpmlFeed], store: FeedStore, *, no_fetch: bool, concurrency: int = 16) -> list[AddOutcome]:
@@ -277,7 +277,7 @@ def _import_legacy(file: str, store: FeedStore) -> None:
     from canonry.feeds.legacy_entries import import_legacy
 
     count = import_legacy(store.database, file)
-    click.echo(f"canonry: imported {count} items from {file}", err=True)
+    click.echo(f"canonry: imported {render.count(count, 'item')} from {file}", err=True)
 
 
 def _make_record(feed: FeedState) -> dict[str, object]:

@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-from collections import Counter
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from canonry.atomic_files import is_stream
 from canonry.cli import render
 from canonry.cli.event_loop import run_on_fast_loop
+from canonry.cli.ingest_output import ItemOutput, print_round, print_summary
 from canonry.cli.options import db_option, json_option
 from canonry.cli.signals import run_until_stopped
 from canonry.cli.stores import open_feeds
-from canonry.errors import InvalidUrl, NewerStore, StoreError, mask_credentials
+from canonry.errors import InvalidStoreUrl, NewerStore, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from io import FileIO
-
-    from canonry.feeds.change_file import ChangeFile
     from canonry.feeds.feed_store import FeedStore
     from canonry.feeds.given_feeds import GivenFeeds
-    from canonry.feeds.ingest_report import FeedOutcome, IngestedItem, ItemRecord, Report
+    from canonry.feeds.ingest_report import FeedOutcome, IngestedItem, Report
     from canonry.feeds.opml import OpmlFeed
     from canonry.store.database import Database
-
-_MAX_SHOWN_ITEMS = 20  # on a terminal
-_WRITE_INTERVAL_SECONDS = 1.0  # between two looks for changes that the file lacks
 
 
 @click.command()
@@ -129,7 +120,7 @@ def ingest(
 
     fetch_links = load_settings().fetch_item_links if fetch_links is None else fetch_links
     options = _IngestOptions(concurrency, per_host, delay, seen_ttl_days, force, fetch_links)
-    with _ItemOutput(jsonl, as_json=as_json) as output:
+    with ItemOutput(jsonl, as_json=as_json) as output:
         session = _IngestSession(database_url, output, options)
         if watch:
             run_until_stopped(session.watch(given, every), session.report_stop, run_loop=run_on_fast_loop)
@@ -182,7 +173,7 @@ class _Totals:
 class _IngestSession:
     """One run, or with `watch` many; shows progress and counts."""
 
-    def __init__(self, database_url: str, output: _ItemOutput, options: _IngestOptions) -> None:
+    def __init__(self, database_url: str, output: ItemOutput, options: _IngestOptions) -> None:
         self.database_url = database_url
         self.output = output
         self.options = options
@@ -199,8 +190,8 @@ class _IngestSession:
         with ExitStack() as stack:
             store: FeedStore | None = None
             try:
-                store = stack.enter_context(open_feeds(self.database_url))
-            except NewerStore:
+                store = stack.enter_context(open_feeds(self.database_url, must_exist=given is None))
+            except (InvalidStoreUrl, NewerStore):
                 raise
             except StoreError:
                 if given is None:
@@ -215,7 +206,7 @@ class _IngestSession:
                     await self.output.start(store, None if given is None else chosen)
             report = await self._run(chosen, store)
         self.output.print_first_items()
-        _print_summary(report)
+        print_summary(report)
         return 0 if not report.failed and all(line.is_met for line in report.checklist) else 1
 
     async def watch(self, given: _Given | None, every: float) -> int:
@@ -223,7 +214,7 @@ class _IngestSession:
         from canonry.feeds.given_feeds import leave_out_recent
 
         unstored: dict[str, datetime] = {}  # when feeds were polled while the store could not be written
-        with open_feeds(self.database_url) as store:
+        with open_feeds(self.database_url, must_exist=given is None) as store:
             await self.output.start(store)
             while True:
                 try:
@@ -233,7 +224,7 @@ class _IngestSession:
                     if chosen.urls:
                         report = await self._run(chosen, store)
                         unstored = {} if report.is_stored else {**unstored, **dict.fromkeys(chosen.urls, now)}
-                        _print_round(report)
+                        print_round(report)
                 except StoreError as error:  # the database may come back
                     click.echo(f"canonry: {error}", err=True)
                 given = None
@@ -257,7 +248,7 @@ class _IngestSession:
         except StoreError:  # the run warns about it
             chosen = await choose_feeds(given.urls, given.rows, None, now=now)
         if chosen.skipped:
-            click.echo(f"canonry: {chosen.skipped} feeds are paused or stopped and were not polled", err=True)
+            click.echo(f"canonry: not polled: {render.count(chosen.skipped, 'feed')} paused or stopped", err=True)
         return chosen
 
     async def _run(self, chosen: GivenFeeds, store: FeedStore | None) -> Report:
@@ -303,167 +294,3 @@ class _IngestSession:
         report = await self.output.write_while(work)
         self.bar.clear()
         return report
-
-
-class _ItemOutput:
-    """Writes new and updated items: JSON lines to a file and to standard output, or the first few to a terminal.
-
-    A file gets the items from the change feed of the store, so that it has also those of a run that was killed
-    before it could write them. Devices and pipes get the items of this run when they are stored.
-    """
-
-    def __init__(self, file: str | None, *, as_json: bool) -> None:
-        is_piped = not render.is_for_terminal(as_json=as_json)
-        self._is_printed = is_piped or file == "-"
-        self._file = None if file is None or file == "-" else _open_for_appending(file)
-        self.has_file = self._file is not None and not is_stream(Path(self._file.name))
-        self._change_file: ChangeFile | None = None
-        self._shown: list[ItemRecord] = []
-        self._count = 0
-        self.is_on_terminal = self._is_printed and sys.stdout.isatty()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    async def start(self, store: FeedStore, feeds: GivenFeeds | None = None) -> None:
-        """Write the changes of these feeds, or of all, to the file, if there is one."""
-        from canonry.feeds.change_file import ChangeFile
-        from canonry.feeds.changes import ChangeFeed
-
-        if self._file is None or not self.has_file:
-            return
-        file = ChangeFile(
-            str(self._file.name), ChangeFeed(store.database), format_record=render.format_json, warn=_print_warning
-        )
-        await file.start(None if feeds is None else await _find_feed_ids(store, feeds))
-        self._change_file = file
-
-    async def write_while(self, work: Coroutine[Any, Any, Report]) -> Report:
-        """Run the work and append changes to the file while it runs and when it has ended, however it ends."""
-        if self._change_file is None:
-            return await work
-        polling, writing = asyncio.ensure_future(work), asyncio.create_task(self._write_regularly(self._change_file))
-        try:
-            await asyncio.wait({polling, writing}, return_when=asyncio.FIRST_COMPLETED)
-            if writing.done():
-                writing.result()  # the file cannot be written
-            return await polling
-        finally:
-            for task in (polling, writing):
-                task.cancel()
-            await asyncio.gather(polling, writing, return_exceptions=True)
-            await self._write_changes(self._change_file)
-
-    async def _write_regularly(self, file: ChangeFile) -> None:
-        while True:
-            await asyncio.sleep(_WRITE_INTERVAL_SECONDS)
-            await self._write_changes(file)
-
-    async def _write_changes(self, file: ChangeFile) -> None:
-        try:
-            await file.write_new()
-        except StoreError as error:
-            _print_warning(f"{error}; the next run appends what {file.file} lacks")
-
-    def write(self, record: ItemRecord) -> None:
-        if self._file is not None and (not self.has_file or record.number is None):
-            self._file.write(f"{render.format_json(record)}\n".encode())
-        if self._is_printed:
-            render.print_json(record)
-        else:
-            self._count += 1
-            if len(self._shown) < _MAX_SHOWN_ITEMS:
-                self._shown.append(record)
-
-    def print_first_items(self) -> None:
-        """Print a table of the first items, if they were not printed as JSON lines."""
-        if self._shown:
-            rows = [(record.outcome, record.title[:60] or "untitled", record.url) for record in self._shown]
-            render.print_table(("outcome", "title", "url"), rows)
-        if self._count > len(self._shown):
-            click.echo(f"and {self._count - len(self._shown)} more")
-
-
-def _print_summary(report: Report) -> None:
-    """Print the failures, the counts by outcome and the checklist to standard error."""
-    _print_problems(report)
-    feeds = Counter(outcome.result for outcome in report.feeds)
-    rows = [
-        ("new", report.new, "items"),
-        ("updated", report.updated, "items"),
-        ("duplicate", report.duplicate, "items"),
-    ]
-    if conflicts := sum(outcome.conflicts for outcome in report.feeds):
-        rows.append(("conflict", conflicts, "items"))
-    if report.unstored:
-        rows.append(("not stored", report.unstored, "of the new and updated items"))
-    if report.cut_items:
-        rows.append(("left out", report.cut_items, "items"))
-    if report.links is not None:
-        rows.append(("links read", report.links.read, f"items, {report.links.learned} lead to another URL"))
-        rows.append(("links failed", report.links.failed, "items"))
-    rows += [(str(result), count, "feeds") for result, count in sorted(feeds.items())]
-    render.print_table(("outcome", "count", "of"), [(name, str(count), of) for name, count, of in rows], err=True)
-    for line in report.checklist:
-        click.echo(f"[{'x' if line.is_met else ' '}] {line.name} ({line.detail})", err=True)
-
-
-def _print_round(report: Report) -> None:
-    _print_problems(report)
-    counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
-    if report.unstored:
-        counts += f" ({report.unstored} of the new and updated items not stored)"
-    click.echo(f"{datetime.now():%H:%M:%S} {len(report.feeds)} feeds: {counts or 'no change'}", err=True)
-    for line in report.checklist:
-        if not line.is_met:
-            click.echo(f"[ ] {line.name} ({line.detail})", err=True)
-
-
-def _print_problems(report: Report) -> None:
-    from canonry.feeds.read.xml_parser import MAX_ITEMS
-
-    for warning in report.warnings:
-        click.echo(f"canonry: {warning}", err=True)
-    for outcome in sorted(report.feeds, key=lambda outcome: outcome.feed_url):
-        url = render.escape_control(mask_credentials(outcome.feed_url))
-        if outcome.cut_items:
-            click.echo(
-                f"left out: {url}: {outcome.cut_items} items of a document that is cut short or too long"
-                f" (at most {MAX_ITEMS:,} items are read)",
-                err=True,
-            )
-        if outcome.result.is_failure:
-            click.echo(f"{outcome.result}: {url}: {render.escape_control(outcome.reason)}", err=True)
-
-
-async def _find_feed_ids(store: FeedStore, feeds: GivenFeeds) -> list[int]:
-    """Return the ids of these feeds; those that are not known are added, as the run would do."""
-    from canonry.core.url import read_url
-    from canonry.net.origin import Origin
-    from canonry.net.search_fetcher import strip_fragment
-
-    origins: dict[str, Origin] = {}
-    for url in feeds.urls:
-        with suppress(InvalidUrl):  # the run reports it
-            origins[strip_fragment(read_url(url))] = feeds.origins.get(url, Origin.PERSON)
-    return [feed.id for feed in await store.add_all(list(origins), datetime.now(UTC), origins=origins)]
-
-
-def _print_warning(text: str) -> None:
-    click.echo(f"canonry: {text}", err=True)
-
-
-def _open_for_appending(file: str) -> FileIO:
-    """Open the file unbuffered at its end; if a killed run left an unfinished line, end that line."""
-    if is_stream(Path(file)):
-        return open(file, "ab", buffering=0)
-    stream = open(file, "ab+", buffering=0)  # noqa: SIM115 – _ItemOutput closes it
-    if stream.seek(0, os.SEEK_END):
-        stream.seek(-1, os.SEEK_END)
-        if stream.read(1) != b"\n":
-            stream.write(b"\n")
-    return stream

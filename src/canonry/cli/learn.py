@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from canonry.cli import render
-from canonry.cli.options import complete_policy, db_option, json_option, load_chosen_policy
+from canonry.cli.options import complete_policy, db_option, json_option, load_chosen_policy, require_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,13 +34,18 @@ _SHOWN_FAILURES = 3
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option(
     "--min-confidence",
+    metavar="SHARE",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.8,
     show_default=True,
     help="The lower bound of the confidence of a rule: 16 contents give 0.80, 73 give 0.95.",
 )
 @click.option(
-    "--overrides", metavar="FILE", type=click.Path(dir_okay=False), help="Write the rules to this overrides file."
+    "--overrides",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    callback=require_folder,
+    help="Write the rules to this overrides file.",
 )
 @click.option(
     "--check",
@@ -98,15 +103,16 @@ def learn(
     canonry learn facts decisions crawls --propose
     canonry learn index.cdxj.gz --check bookmark
     """
-    from canonry.bulk.job import parse_size
     from canonry.learner import learn_batches
+    from canonry.sizes import parse_size
 
     if master is not None and engine != "spark":
         raise click.UsageError("--master needs --engine spark")
     # Fails now, not after an hour of learning.
     checked = None if check is None else load_chosen_policy(check)
+    contents = _ContentWatch()
     learned = learn_batches(
-        _read_sources(sources, database_url),
+        contents.watch(_read_sources(sources, database_url)),
         engine=engine,
         min_confidence=min_confidence,
         memory=parse_size(memory),
@@ -116,7 +122,7 @@ def learn(
         learned = _apply_decisions(learned, database_url)
     if verify:
         learned = asyncio.run(_verify(learned, verify, are_files=all(map(_is_file, sources))))
-    _print_learned(learned, min_confidence, as_json=as_json)
+    _print_learned(learned, min_confidence, has_contents=contents.is_found, as_json=as_json)
     if checked is not None:
         from canonry.learner.check_policy import check_policy
 
@@ -125,6 +131,20 @@ def learn(
         _write_overrides(overrides, learned.overrides())
     if propose:
         _propose(learned, database_url)
+
+
+class _ContentWatch:
+    """Notes whether any row says what its URL showed."""
+
+    def __init__(self) -> None:
+        self.is_found = False
+
+    def watch(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Yield the batches of rows."""
+        for batch in batches:
+            columns = [batch.column(name) for name in ("content_hash", "simhash")]
+            self.is_found |= any(column.null_count < len(column) for column in columns)
+            yield batch
 
 
 def _is_file(source: str) -> bool:
@@ -141,7 +161,9 @@ def _read_sources(sources: tuple[str, ...], database_url: str) -> Iterator[Any]:
 
             number = source[len(_CRAWL_PREFIX) :] if source != _ALL_CRAWLS else ""
             if source != _ALL_CRAWLS and not (number.isdecimal() and len(number) <= _MAX_ID_DIGITS):
-                raise click.UsageError(f"{source!r} is not a crawl: write crawl:ID, with an ID of `canonry crawls`.")
+                raise click.UsageError(
+                    f"{source!r} is not a crawl: write crawl:ID, with an id that `canonry crawls list` shows."
+                )
             with open_store(database_url) as database:
                 yield from read_crawl_rows(database, int(number) if number else None)
         elif source in {_FACTS, _DECISIONS}:
@@ -177,7 +199,7 @@ async def _verify(learned: Learned, pairs: int, *, are_files: bool) -> Learned:
             learned, fetch, pairs=pairs, on_failure=lambda url, reason: failures.append((url, reason))
         )
     if failures:
-        click.echo(f"canonry: --verify could not fetch {_count(len(failures), 'URL')}:", err=True)
+        click.echo(f"canonry: --verify could not fetch {render.count(len(failures), 'URL')}:", err=True)
     for url, reason in failures[:_SHOWN_FAILURES]:
         click.echo(render.escape_control(f"  {reason}" if url in reason else f"  {url}: {reason}"), err=True)
     return verified
@@ -202,11 +224,12 @@ def _propose(learned: Learned, database_url: str) -> None:
     with open_store(database_url, must_exist=False) as database:
         added = asyncio.run(ProposalStore(database).propose(learned.rules, datetime.now(UTC)))
     click.echo(
-        f"canonry: {_count(added, 'new proposal')}. Review them on the page /learned of `canonry serve`.", err=True
+        f"canonry: {render.count(added, 'new proposal')}. Review them on the page /learned of `canonry serve`.",
+        err=True,
     )
 
 
-def _print_learned(learned: Learned, min_confidence: float, *, as_json: bool) -> None:
+def _print_learned(learned: Learned, min_confidence: float, *, has_contents: bool, as_json: bool) -> None:
     from canonry.learner.confidence import compute_confidence
 
     if render.is_for_terminal(as_json=as_json):
@@ -219,31 +242,35 @@ def _print_learned(learned: Learned, min_confidence: float, *, as_json: bool) ->
         if learned.invalid:
             click.echo(f"canonry: {learned.invalid:,} of {learned.rows:,} rows have no valid URL", err=True)
         if not learned.rules:
-            click.echo(f"canonry: no rule was found in {_count(learned.rows, 'row')}", err=True)
-    if not learned.rules and not learned.refused:
+            click.echo(f"canonry: no rule was found in {render.count(learned.rows, 'row')}", err=True)
+    if learned.rows and not has_contents:
+        click.echo(
+            "canonry: no row says what its URL showed, and declared canonical URLs alone prove nothing."
+            " Add the column content_hash, with a hash of each page: pages with equal hashes are the same.",
+            err=True,
+        )
+    elif not learned.rules and not learned.refused:
         pages = next(n for n in count(1) if compute_confidence(n, 0) >= min_confidence)
-        click.echo(f"canonry: a rule needs {_count(pages, 'page')} that were seen under several URLs each", err=True)
+        click.echo(
+            f"canonry: a rule needs {render.count(pages, 'page')} that were seen under several URLs each", err=True
+        )
 
 
 def _print_sentences(learned: Learned) -> None:
     for rule in learned.rules:
         click.echo(render.make_bold(render.escape_control(rule.text)))
-        pages = _count(rule.support, "page")
+        pages = render.count(rule.support, "page")
         click.echo(f"  {pages} for, {rule.against:,} against, confidence {rule.confidence:.2f}")
         for pair in rule.examples:
             click.echo(f"  {render.escape_control(pair.one)}\n  = {render.escape_control(pair.other)}")
-    counts = [_count(learned.rows, "row"), _count(len(learned.rules), "rule")]
+    counts = [render.count(learned.rows, "row"), render.count(len(learned.rules), "rule")]
     if learned.invalid:
-        counts.append(f"{_count(learned.invalid, 'row')} without a valid URL")
+        counts.append(f"{render.count(learned.invalid, 'row')} without a valid URL")
     click.echo(", ".join(counts))
     if learned.refused:
         reasons = Counter(str(refused.reason).replace("_", " ") for refused in learned.refused)
         shown = ", ".join(f"{number:,} {reason}" for reason, number in reasons.most_common())
-        click.echo(f"{_count(len(learned.refused), 'candidate')} refused: {shown}. List them with --json.")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+        click.echo(f"{render.count(len(learned.refused), 'candidate')} refused: {shown}. List them with --json.")
 
 
 def _list_fields(value: Any) -> dict[str, object]:

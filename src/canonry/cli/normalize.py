@@ -7,7 +7,7 @@ import sys
 import click
 
 from canonry.cli.lines import LineOptions, print_normalized, read_lines
-from canonry.cli.options import json_option, load_chosen_policy, overrides_option, policy_option
+from canonry.cli.options import json_only_option, load_chosen_policy, overrides_option, policy_option
 
 
 @click.command()
@@ -15,7 +15,7 @@ from canonry.cli.options import json_option, load_chosen_policy, overrides_optio
 @policy_option
 @overrides_option
 @click.option("--hash", "with_hash", is_flag=True, help="Add the SHA-256 of each result: URL, tab, hash.")
-@json_option
+@json_only_option
 def normalize(
     urls: tuple[str, ...], *, policy_name: str, overrides: str | None, with_hash: bool, as_json: bool
 ) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -14,6 +15,18 @@ from canonry.policy_files import choose_policy
 
 if TYPE_CHECKING:
     from canonry.core.policy import Policy
+
+
+_File = TypeVar("_File", bound=str | Path | None)
+
+ROW_ID = click.IntRange(1, 2**63 - 1)  # no database has a larger one
+
+
+def require_folder(_context: click.Context, _parameter: click.Parameter, file: _File) -> _File:
+    """Refuse a file to write whose folder does not exist, before the work; a mistyped path makes no folders."""
+    if file is not None and not (folder := Path(file).parent).exists():
+        raise click.BadParameter(f"{folder}: the folder does not exist")
+    return file
 
 
 def complete_policy(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
@@ -60,6 +73,7 @@ overrides_setting_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on each line (the default in a pipe)."
 )
+json_only_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on each line.")
 
 
 def _get_default_database_url() -> str:

@@ -88,7 +88,12 @@ def show(policy_name: str, *, overrides: str | None, as_json: bool) -> None:
 @db_option
 @overrides_setting_option
 @click.option(
-    "--examples", default=5, show_default=True, type=click.IntRange(0), help="How many examples of each kind to show."
+    "--examples",
+    metavar="N",
+    default=5,
+    show_default=True,
+    type=click.IntRange(0),
+    help="How many examples of each kind to show.",
 )
 @json_option
 def diff(
@@ -136,10 +141,10 @@ def _load_stored_overrides(database_url: str, *policy_ids: str) -> None:
     """Make the overrides that a store has for these policies known, also if their file has changed since."""
     if any("+" in policy_id for policy_id in policy_ids):
         from canonry.cli.stores import open_store
-        from canonry.store.pinned_policies import load_overrides
+        from canonry.store.pinned_policies import remember_stored_overrides
 
         with open_store(database_url) as database:
-            database.read_now(lambda connection: load_overrides(connection, *policy_ids))
+            database.read_now(lambda connection: remember_stored_overrides(connection, *policy_ids))
 
 
 def _diff_stored_urls(

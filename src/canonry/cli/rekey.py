@@ -66,12 +66,12 @@ def rekey(
     canonry rekey bookmark@1 bookmark@2 --undo
     canonry rekey entry@1 entry@2 --forget
     """
-    from canonry.store.pinned_policies import check_pinnable, load_overrides
+    from canonry.store.pinned_policies import check_pinnable, remember_stored_overrides
 
     if dry_run + undo + forget + workers > 1:
         raise click.UsageError("Use only one of --dry-run, --undo, --forget and --workers.")
     with open_store(database_url) as database:
-        database.read_now(lambda connection: load_overrides(connection, before, after))
+        database.read_now(lambda connection: remember_stored_overrides(connection, before, after))
         before, after = check_pinnable(before), check_pinnable(after)
         if before == after:
             raise click.UsageError(f"Both policies are {before}. Name two different policies.")

@@ -101,6 +101,11 @@ class ProgressBar:
             click.echo("\r\033[K", nl=False, err=True)
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 row`, `1,000 rows`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def escape_control(text: str) -> str:
     """Return text with control characters escaped, so that it cannot control the terminal."""
     return text if text.isprintable() else ascii(text)[1:-1]

@@ -64,9 +64,8 @@ def resolve(url: str, *, policy_name: str, max_requests: int, as_json: bool) -> 
 def _print_result(found: Resolved) -> None:
     click.echo(render.make_bold(found.url))
     title = render.escape_control(found.title) or "untitled"
-    requests = found.requests + 1
-    count = f"{requests} request{'' if requests == 1 else 's'}"
-    click.echo(f"{found.reason}, {title}, {found.fingerprint.words} words, {count}")
+    words, requests = render.count(found.fingerprint.words, "word"), render.count(found.requests + 1, "request")
+    click.echo(f"{found.reason}, {title}, {words}, {requests}")
     _print_candidates(found.candidates)
     for alias in found.aliases:
         click.echo(f"Alias: {mask_credentials(alias)}")

@@ -16,15 +16,29 @@ from canonry.settings import load_settings
 
 @click.command()
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; any but loopback needs a user first."
+    "--host",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; any but loopback needs a user first.",
 )
-@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="Port to listen on.")
+@click.option(
+    "--port", metavar="N", type=click.IntRange(1, 65535), default=8000, show_default=True, help="Port to listen on."
+)
 @click.option(
     "--socket", "socket_path", metavar="PATH", default="", help="Listen on a Unix socket (mode 0600) instead."
 )
+@click.option(
+    "--root-path",
+    metavar="PATH",
+    default="",
+    help="The path below which a reverse proxy shows the service; the proxy removes it.",
+)
 @db_option
 @overrides_setting_option
-@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of processes.")
+@click.option(
+    "--workers", metavar="N", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of processes."
+)
 @click.option(
     "--require-token", is_flag=True, help="Require a token even without users; create one with `canonry user token`."
 )
@@ -45,6 +59,7 @@ def serve(
     host: str,
     port: int,
     socket_path: str,
+    root_path: str,
     database_url: str,
     workers: int,
     require_token: bool,  # noqa: FBT001
@@ -63,12 +78,13 @@ def serve(
     canonry serve --socket ~/.canonry.sock --require-token
     canonry user add ada && canonry serve --host 0.0.0.0 --workers 2
     """
+    from canonry.server.root_path import check_root_path
     from canonry.server.run import is_loopback, serve
     from canonry.server.service import ServiceOptions
 
     find_overrides()  # a malformed file is refused now, not by the first request that needs it
     os.environ["CANONRY_DATABASE_URL"] = database_url  # for all processes of the service
-    with open_users(database_url) as users:
+    with open_users(database_url, must_exist=False) as users:
         has_users = asyncio.run(users.has_users())
     if not has_users and not socket_path and not is_loopback(host):
         raise CanonryError(
@@ -82,6 +98,7 @@ def serve(
     options = ServiceOptions(
         host=host,
         port=port,
+        root_path=check_root_path(root_path),
         require_token=require_token,
         allowed_hosts=allowed_hosts,
         fetch_pages=settings.fetch_pages if fetch_pages is None else fetch_pages,

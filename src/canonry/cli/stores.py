@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def open_store(database_url: str, *, must_exist: bool = True) -> Database:
-    """Open a store; with `must_exist` a mistyped file name does not create one."""
+    """Open a store; only commands that add something pass `must_exist=False`, so that a mistyped URL creates none."""
     from canonry.wiring import open_database
 
     return open_database(
@@ -28,11 +28,11 @@ def open_store(database_url: str, *, must_exist: bool = True) -> Database:
 
 
 @contextmanager
-def open_feeds(database_url: str) -> Generator[FeedStore]:
-    """Open the feeds of a store, which is created if it does not exist."""
+def open_feeds(database_url: str, *, must_exist: bool = True) -> Generator[FeedStore]:
+    """Open the feeds of a store."""
     from canonry.feeds.feed_store import FeedStore
 
-    with open_store(database_url, must_exist=False) as database:
+    with open_store(database_url, must_exist=must_exist) as database:
         yield FeedStore(database)
 
 
@@ -60,9 +60,9 @@ async def find_feed(text: str, store: FeedStore) -> FeedState | None:
 
 
 @contextmanager
-def open_users(database_url: str) -> Generator[UserStore]:
-    """Open the users of a store, which is created if it does not exist."""
+def open_users(database_url: str, *, must_exist: bool = True) -> Generator[UserStore]:
+    """Open the users of a store."""
     from canonry.accounts import UserStore
 
-    with open_store(database_url, must_exist=False) as database:
+    with open_store(database_url, must_exist=must_exist) as database:
         yield UserStore(database)

@@ -19,7 +19,9 @@ def user() -> None:
 
 @user.command()
 @click.argument("name")
-@click.option("--admin", is_flag=True, help="Let the user see statistics and rekey bookmarks.")
+@click.option(
+    "--admin", is_flag=True, help="Let the user manage feeds, crawls and rekeys, and see statistics and settings."
+)
 @db_option
 def add(name: str, *, admin: bool, database_url: str) -> None:
     """Add a user and print a token. The token is shown only this once.
@@ -29,7 +31,7 @@ def add(name: str, *, admin: bool, database_url: str) -> None:
     \b
     canonry user add ada
     """
-    with open_users(database_url) as users:
+    with open_users(database_url, must_exist=False) as users:
         added, token = asyncio.run(users.add(name, datetime.now(UTC), is_admin=admin))
     click.echo(f"canonry: added {'admin' if added.is_admin else 'user'} {added.name}, with this token:", err=True)
     click.echo(token)
@@ -70,7 +72,7 @@ def remove(name: str, *, yes: bool, database_url: str) -> None:
         click.confirm(f"Remove {name} and all bookmarks of {name}?", abort=True, err=True)
     with open_users(database_url) as users:
         count = asyncio.run(users.remove(name))
-    click.echo(f"Removed {name} and {count} bookmarks.")
+    click.echo(f"Removed {name} and {render.count(count, 'bookmark')}.")
 
 
 @user.command()
@@ -83,5 +85,5 @@ def token(name: str, *, revoke: bool, database_url: str) -> None:
     \b
     canonry user token ada --revoke
     """
-    with open_users(database_url) as users:
+    with open_users(database_url, must_exist=False) as users:
         click.echo(asyncio.run(users.create_token(name, datetime.now(UTC), revokes=revoke)))

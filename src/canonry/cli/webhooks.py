@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from canonry.cli import render
-from canonry.cli.options import db_option, json_option
+from canonry.cli.options import ROW_ID, db_option, json_option
 from canonry.cli.stores import open_store
 
 if TYPE_CHECKING:
-    from canonry.feeds.webhooks import DeliveryFailure, Webhook, WebhookStore
+    from canonry.feeds.webhook_store import WebhookStore
+    from canonry.feeds.webhooks import DeliveryFailure, Webhook
 
-_ID = click.argument("webhook_id", metavar="ID", type=click.IntRange(min=1))
+_ID = click.argument("webhook_id", metavar="ID", type=ROW_ID)
 
 
 @click.group()
@@ -45,7 +46,8 @@ def add(url: str, *, after: int | None, database_url: str, as_json: bool) -> Non
     canonry feeds webhook add https://example.com/hook
     """
     from canonry.core.url import read_url
-    from canonry.feeds.webhooks import WebhookStore, mask_webhook
+    from canonry.feeds.webhook_store import WebhookStore
+    from canonry.feeds.webhooks import mask_webhook
     from canonry.net.guard import make_guard
     from canonry.settings import load_settings
 
@@ -69,9 +71,10 @@ def list_webhooks(*, database_url: str, as_json: bool) -> None:
     \b
     canonry feeds webhook list
     """
-    from canonry.feeds.webhooks import WebhookStore, mask_webhook
+    from canonry.feeds.webhook_store import WebhookStore
+    from canonry.feeds.webhooks import mask_webhook
 
-    with open_store(database_url, must_exist=False) as database:
+    with open_store(database_url) as database:
         found = [mask_webhook(each) for each in asyncio.run(WebhookStore(database).list_all())]
     if not render.is_for_terminal(as_json=as_json):
         for each in found:
@@ -95,7 +98,7 @@ def remove(webhook_id: int, *, database_url: str) -> None:
     \b
     canonry feeds webhook remove 1
     """
-    from canonry.feeds.webhooks import WebhookStore
+    from canonry.feeds.webhook_store import WebhookStore
 
     with open_store(database_url) as database:
         asyncio.run(WebhookStore(database).remove(webhook_id))
@@ -111,7 +114,7 @@ def resume(webhook_id: int, *, database_url: str) -> None:
     \b
     canonry feeds webhook resume 1
     """
-    from canonry.feeds.webhooks import WebhookStore
+    from canonry.feeds.webhook_store import WebhookStore
 
     with open_store(database_url) as database:
         resumed = asyncio.run(WebhookStore(database).resume(webhook_id))
@@ -127,7 +130,7 @@ def test(webhook_id: int, *, database_url: str) -> None:
     \b
     canonry feeds webhook test 1
     """
-    from canonry.feeds.webhooks import WebhookStore
+    from canonry.feeds.webhook_store import WebhookStore
 
     with open_store(database_url) as database:
         failure = asyncio.run(_send_test(WebhookStore(database), webhook_id))

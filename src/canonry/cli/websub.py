@@ -29,7 +29,7 @@ def websub(*, database_url: str, as_json: bool) -> None:
     from canonry.feeds.websub import mask_all
     from canonry.feeds.websub_store import WebSubStore
 
-    with open_store(database_url, must_exist=False) as database:
+    with open_store(database_url) as database:
         found = mask_all(asyncio.run(WebSubStore(database).list_all()))
     if not render.is_for_terminal(as_json=as_json):
         for each in found:
