@@ -1,12 +1,12 @@
 """Measure the CPU time of `canonry bulk`, compared with the same job written with w3lib, and its memory.
 
-    python -m benchmarks.bulk [--count N] [--peer-count N] [--memory SIZE] [--json FILE]
+    python -m benchmarks.bulk [--count N] [--peer-count N] [--rounds N] [--memory SIZE] [--json FILE]
 
 The job normalizes, hashes, groups and sorts URLs; half of the URLs repeat others. Each job runs in its own process
 and reads the same text file. The peer is a script with `w3lib.url.canonicalize_url`, sha256 and a dict, which writes
 Parquet with pyarrow. It has one thread and keeps everything in memory, so both jobs are compared on --peer-count URLs,
-in CPU seconds of all threads: the best of five runs of each, which take turns. The memory is measured on --count URLs:
-the peak resident set of the process.
+in CPU seconds of all threads: the best of --rounds runs of each, which take turns. The memory is measured on --count
+URLs: the peak resident set of the process.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bulk", description=__doc__)
     parser.add_argument("--count", type=int, default=COUNT, help=f"URLs to measure memory with ({COUNT})")
     parser.add_argument("--peer-count", type=int, default=PEER_COUNT, help=f"URLs to compare both with ({PEER_COUNT})")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"runs of each job to compare ({ROUNDS})")
     parser.add_argument("--memory", default=MEMORY, help=f"--memory of canonry bulk ({MEMORY})")
     parser.add_argument("--folder", help="where to put the files, several gigabytes (the folder for temporary files)")
     parser.add_argument("--json", metavar="FILE", help="also write the result to this file")
@@ -81,7 +82,7 @@ def main(arguments: list[str]) -> None:
             command = make_command(few, options)
             rounds = [
                 (measure("w3lib", options.peer_count, peer), measure("canonry", options.peer_count, command))
-                for _ in range(ROUNDS)
+                for _ in range(options.rounds)
             ]
             costs += [min(runs, key=lambda cost: cost.cpu_seconds) for runs in zip(*rounds, strict=True)]
             few.unlink()

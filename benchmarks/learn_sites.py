@@ -291,15 +291,29 @@ def make_bad_canonicals(host: str, rng: random.Random) -> Site:
 
 
 def make_good_canonicals(host: str, rng: random.Random) -> Site:
-    """The bytes change at every fetch, but pages declare their canonical URL well."""
+    """The bytes change at every fetch; a simhash is known of one page in ten, and confirms what the pages declare."""
     ref = Maker("", host, rng).name(6)
     make = Maker("good-canonical", host, rng, f"param:{ref}")
     for number in range(130):
+        simhash = None if number % 10 else rng.getrandbits(64)
         for _ in range(rng.randint(2, 4)):
             tail = f"&{ref}={make.word()}" if rng.random() < 0.6 else ""
             for _ in range(2):
-                make.add(f"/page?n={number}{tail}", f"page {number}", content=str(rng.random()),
+                make.add(f"/page?n={number}{tail}", f"page {number}", content=str(rng.random()), simhash=simhash,
                          canonical=f"https://{host}/page?n={number}")  # fmt: skip
+    return make.site
+
+
+def make_first_page_canonicals(host: str, rng: random.Random) -> Site:
+    """All pages of a list name its first page as canonical; the bytes change at every fetch."""
+    make = Maker("first-page-canonical", host, rng, strict=True)
+    page = make.name(5)
+    for number in range(60):
+        for part in range(1, rng.randint(3, 7)):
+            tail = f"?{page}={part}" if part > 1 else ""
+            for _ in range(2):
+                make.add(f"/list/{number}{tail}", f"list {number} {part}", content=str(rng.random()),
+                         canonical=f"https://{host}/list/{number}")  # fmt: skip
     return make.site
 
 
@@ -402,8 +416,8 @@ def make_print_site(host: str, rng: random.Random) -> Site:
 KINDS: list[Callable[[str, random.Random], Site]] = [
     make_shop, make_forum, make_wiki, make_news, make_calendar, make_soft_404, make_login_wall, make_case_insensitive,
     make_case_sensitive, make_slug_site, make_slug_id_site, make_session_in_path, make_path_param, make_rotating_ads,
-    make_thin_pages, make_bad_canonicals, make_good_canonicals, make_edits, make_tiny, make_sometimes,
-    make_folder_param, make_aliases, make_slash, make_slash_matters, make_print_site,
+    make_thin_pages, make_bad_canonicals, make_good_canonicals, make_first_page_canonicals, make_edits, make_tiny,
+    make_sometimes, make_folder_param, make_aliases, make_slash, make_slash_matters, make_print_site,
 ]  # fmt: skip
 
 

@@ -301,7 +301,8 @@ async def _fill_crawl(database: Database) -> None:
         PageUrl(urls[0], urls[0]), "crawled.example", CrawlOptions(engine="http", sitemaps=False), started
     )
     results: list[PageResult] = []
-    while not (batch := await store.record_and_lease(crawl.id, "benchmark", results, want=500, now=NOW)).is_over:
+    lease = partial(store.record_and_lease, crawl.id, "benchmark", options=crawl.options, want=500, now=NOW)
+    while not (batch := await lease(results=results)).is_over:
         results = [_make_crawled_page(page, urls) for page in batch.leased]
 
 
