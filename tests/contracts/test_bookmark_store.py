@@ -113,6 +113,26 @@ def test_a_duplicate_is_returned_updated_refused_or_allowed(database: Database) 
     assert len(run(DuplicateStore(database).list_groups(1))[0].bookmarks) == 2
 
 
+@pytest.mark.parametrize(
+    "url",
+    [make_url("https://a.com/"), make_url("https://a.com/?utm_source=x", normalized="https://a.com/", exact=True)],
+    ids=["normalized", "exact"],
+)
+def test_a_duplicate_that_was_allowed_is_found_once_its_twin_is_deleted(database: Database, url: BookmarkUrl) -> None:
+    store = BookmarkStore(database)
+    first = run(store.put(1, url, {}, NOW)).bookmark
+    twin = run(store.put(1, url, {}, NOW, on_duplicate=OnDuplicate.ALLOW)).bookmark
+    assert run(store.put(1, url, {}, NOW)).bookmark.id == first.id
+    run(store.trash(1, first.id, NOW))
+    assert [each.id for each in run(store.find(1, url.url, normalized_url=url.normalized_url))] == [twin.id]
+    again = run(store.put(1, url, {"title": "again"}, NOW, on_duplicate=OnDuplicate.UPDATE))
+    assert (again.outcome, again.bookmark.id, again.bookmark.title) == (PutOutcome.UPDATED, twin.id, "again")
+    run(store.trash(1, twin.id, NOW))
+    run(store.restore(1, first.id, NOW))
+    run(store.restore(1, twin.id, NOW))
+    assert run(store.count(1)) == 2
+
+
 def test_concurrent_puts_of_one_url_make_one_row(database: Database) -> None:
     async def all_at_once() -> list[PutResult]:
         store = BookmarkStore(database)

@@ -59,6 +59,17 @@ _INSERT = Prepared(
 _BY_KEY = Prepared(
     lambda _: select(*bookmark_columns).where(_IS_OWN, bookmarks.c.key == bindparam("key"), _NOT_DELETED)
 )
+# Also finds duplicates that were allowed, which have random keys; the bookmark with the key of the URL comes first.
+_BY_URL = Prepared(
+    lambda _: (
+        select(*bookmark_columns)
+        .where(
+            _IS_OWN, bookmarks.c.same_key == bindparam("same_key"), bookmarks.c.url == bindparam("url"), _NOT_DELETED
+        )
+        .order_by(bookmarks.c.key != bindparam("key"), bookmarks.c.id)
+        .limit(1)
+    )
+)
 _BY_ID = Prepared(lambda _: select(*bookmark_columns).where(_IS_OWN, bookmarks.c.id == bindparam("id")))
 _BY_ID_FOR_UPDATE = Prepared(
     lambda _: select(*bookmark_columns).where(_IS_OWN, bookmarks.c.id == bindparam("id")).with_for_update()
@@ -106,9 +117,9 @@ class BookmarkStore:
         """Return a bookmark, also if it is in the trash; BookmarkNotFound if there is none."""
         return await self.database.look_up(partial(load_bookmark, owner=owner, bookmark_id=bookmark_id))
 
-    async def find(self, owner: int, url: str) -> list[Bookmark]:
+    async def find(self, owner: int, url: str, *, normalized_url: str = "") -> list[Bookmark]:
         """Return the bookmark that is saved under exactly this URL, if there is one."""
-        return await self.database.look_up(partial(find_bookmarks, owner=owner, url=url))
+        return await self.database.look_up(partial(find_bookmarks, owner=owner, url=url, normalized_url=normalized_url))
 
     async def search(
         self, owner: int, search: BookmarkSearch, *, cursor: str | None = None, limit: int = 50
@@ -237,6 +248,9 @@ def put_bookmark(
     created_at: str = "",
 ) -> PutResult:
     """Insert a bookmark, or do what `on_duplicate` says if its URL is saved already."""
+    if on_duplicate is not OnDuplicate.ALLOW:
+        for found in _find_by_url(connection, owner, url.url, url.normalized_url):
+            return put_again(connection, owner, found, fields, now, on_duplicate)
     key = make_key(url.url)
     row = {**make_empty_row(), **dump_fields(fields), **dump_url(url)}
     row |= {"owner_id": owner, "key": key, "created_at": created_at or now, "updated_at": now}
@@ -247,10 +261,9 @@ def put_bookmark(
         row["key"] = make_key(f"{url.url} {uuid.uuid4()}")  # a URL has no blank, so no URL has this key
         [inserted] = _INSERT.fetch_all(connection, **row)
         return PutResult(parse_row(inserted), PutOutcome.CREATED)
-    found = find_bookmarks(connection, owner, url.url)
-    if not found:
-        raise RetryTransaction  # the bookmark was deleted between the two statements
-    return put_again(connection, owner, found[0], fields, now, on_duplicate)
+    for found in find_bookmarks(connection, owner, url.url):
+        return put_again(connection, owner, found, fields, now, on_duplicate)
+    raise RetryTransaction  # the bookmark was deleted between the two statements
 
 
 def put_again(
@@ -345,9 +358,18 @@ def _make_update(columns: tuple[str, ...]) -> Prepared:
     )
 
 
-def find_bookmarks(connection: Connection, owner: int, url: str) -> list[Bookmark]:
-    """Return the bookmark that is saved under exactly this URL, if there is one."""
-    return [parse_row(row) for row in _BY_KEY.fetch_all(connection, owner=owner, key=make_key(url))]
+def find_bookmarks(connection: Connection, owner: int, url: str, normalized_url: str = "") -> list[Bookmark]:
+    """Return the bookmark that is saved under exactly this URL, if there is one.
+
+    `normalized_url` is needed only to find a duplicate of an exact URL that was allowed and whose twin was deleted.
+    """
+    found = [parse_row(row) for row in _BY_KEY.fetch_all(connection, owner=owner, key=make_key(url))]
+    return found or _find_by_url(connection, owner, url, normalized_url or url)
+
+
+def _find_by_url(connection: Connection, owner: int, url: str, normalized_url: str) -> list[Bookmark]:
+    keys = {"key": make_key(url), "same_key": make_key(normalized_url)}
+    return [parse_row(row) for row in _BY_URL.fetch_all(connection, owner=owner, url=url, **keys)]
 
 
 def _trash(connection: Connection, owner: int, bookmark_id: int, now: str, etag: str | None) -> Bookmark:
@@ -364,7 +386,11 @@ def _restore(connection: Connection, owner: int, bookmark_id: int, now: str) -> 
     saved = lock_bookmark(connection, owner, bookmark_id)
     if saved.deleted_at is None:
         return saved
-    require_unused_url(connection, owner, bookmark_id, saved.url)
+    # Compare keys, not URLs: a duplicate that was allowed may return beside its twin.
+    own_key = select(bookmarks.c.key).where(bookmarks.c.id == bookmark_id).scalar_subquery()
+    is_same = (bookmarks.c.owner_id == owner) & (bookmarks.c.key == own_key) & _NOT_DELETED
+    if (other := connection.execute(select(bookmarks.c.id).where(is_same)).scalar()) is not None:
+        raise AlreadySaved(other)
     connection.execute(
         update(bookmarks)
         .where(bookmarks.c.owner_id == owner, bookmarks.c.id == bookmark_id)

@@ -171,7 +171,9 @@ class Bookmarks:
         """
         # A short link whose expansion failed or is pending is saved under its own normal form.
         if exact_url or not by_alias:
-            return await self.store.find(owner, await self.pipeline.normalize(text, exact_url=exact_url))
+            normalized = await self.pipeline.normalize(text)
+            url = await self.pipeline.normalize(text, exact_url=True) if exact_url else normalized
+            return await self.store.find(owner, url, normalized_url=normalized)
         found = await self._find(owner, text, finds_exact=False)
         return [] if found is None else [found.bookmark]
 
