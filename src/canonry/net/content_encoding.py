@@ -35,8 +35,11 @@ class Decoder(Protocol):
 
 
 def make_decoder(encoding: str) -> Decoder | None:
-    """Return a decoder for a content encoding; None for one that was not asked for."""
-    make = _DECODERS.get(encoding)
+    """Return a decoder for a Content-Encoding header in lower case; None for an encoding that was not asked for."""
+    codings = [coding for part in encoding.split(",") if (coding := part.strip()) not in _NOT_CODINGS]
+    if not codings:
+        return _Identity()
+    make = _DECODERS.get(codings[0]) if len(codings) == 1 else None
     return None if make is None else make()
 
 
@@ -194,11 +197,10 @@ def _collect_decoders() -> dict[str, Callable[[], Decoder]]:
 
 _COMPRESSED = _collect_decoders()
 ACCEPT_ENCODING = ", ".join(_COMPRESSED)
-# Names of charsets and of encodings of e-mail, which servers put there by mistake. Browsers ignore them.
-_NOT_CODINGS = ("none", "utf-8", "utf8", "iso-8859-1", "us-ascii", "windows-1252", "7bit", "8bit", "binary", "text")
+# Names of charsets, of encodings of e-mail and of S3 uploads, which servers put there by mistake. Browsers ignore them.
+_NOT_CODINGS = frozenset({
+    "", "identity", "none", "utf-8", "utf8", "iso-8859-1", "us-ascii", "windows-1252", "7bit", "8bit", "binary", "text",
+    "aws-chunked",
+})  # fmt: skip
 # x-gzip is gzip: https://www.rfc-editor.org/rfc/rfc9110#name-gzip-coding
-_DECODERS: dict[str, Callable[[], Decoder]] = {
-    **dict.fromkeys(("", "identity", *_NOT_CODINGS), _Identity),
-    "x-gzip": _Gzip,
-    **_COMPRESSED,
-}
+_DECODERS: dict[str, Callable[[], Decoder]] = {"x-gzip": _Gzip, **_COMPRESSED}
