@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import URL, MutableHeaders
 
 from canonry.errors import CanonryError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_VALID = re.compile(r"(/[A-Za-z0-9._~-]+)+")
+_VALID = re.compile(r"(/(?!\.\.?(?:/|$))[A-Za-z0-9._~-]+)+")  # no segment of dots, which browsers remove
 # Values of users cannot look like this: a quote in them is escaped.
 _ATTRIBUTE = re.compile(rb'((?: |\n)(?:href|src|action|formaction|hx-get|hx-post|sse-connect)=")(?=/(?!/))')
 _LINK = re.compile(r"<(?=/(?!/))")
@@ -50,7 +50,7 @@ class RootPath:
             nonlocal start, is_page
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(raw=message["headers"])
-                self._add_to_headers(headers)
+                self._add_to_headers(headers, scope)
                 is_download = "content-disposition" in headers
                 is_page = not is_download and headers.get("content-type", "").startswith(_REWRITTEN_TYPES)
                 if is_page and "content-length" in headers:
@@ -66,9 +66,11 @@ class RootPath:
 
         await self._app(scope, receive, send_below)
 
-    def _add_to_headers(self, headers: MutableHeaders) -> None:
+    def _add_to_headers(self, headers: MutableHeaders, scope: Scope) -> None:
         for name in ("location", "hx-redirect"):
             target = headers.get(name, "")
+            if target.startswith("http"):  # the router redirects `/bookmarks/` to an absolute URL
+                target = target.removeprefix(str(URL(scope=scope).replace(path="", query="")))
             if target.startswith("/") and not target.startswith("//"):
                 headers[name] = self._root_path + target
         if "link" in headers:

@@ -110,6 +110,15 @@ def test_every_link_of_every_page_is_below_the_path(running: Running) -> None:
         assert proxy.outside == []
 
 
+def test_a_slash_at_the_end_of_a_path_is_removed_below_the_path(running: Running) -> None:
+    with proxying(running) as (proxy, shown):
+        for path in ("/bookmarks/?q=x", "/api/bookmarks/"):
+            moved = shown.get(ROOT + path)
+            assert (moved.status, moved.headers["location"]) == (307, ROOT + path.replace("/?", "?").rstrip("/"))
+            assert shown.get(moved.headers["location"]).status == 200
+        assert proxy.outside == []
+
+
 def test_what_users_write_is_not_changed(running: Running) -> None:
     text = ' href="/mine" src="/mine" <a href="/mine">'
     with proxying(running) as (_, shown):
@@ -145,6 +154,10 @@ def test_bookmarks_are_saved_and_found_below_the_path(browser: Browser, running:
         expect(page.get_by_role("heading", name="Changed")).to_be_visible()
         assert page.url.startswith(f"{shown.url}{ROOT}/bookmarks")
         assert {each["path"] for each in context.cookies() if each["name"] == "canonry_csrf"} == {ROOT}
+        page.goto(f"{shown.url}{ROOT}/account")
+        page.get_by_label("Time zone").fill("Asia/Tokyo")
+        page.get_by_role("button", name="Save", exact=True).click()
+        expect(page.locator("#zone")).to_have_text("Times are in Asia/Tokyo.")
         assert [path for path in proxy.outside if path != "/favicon.ico"] == []
     context.close()
 
@@ -154,7 +167,7 @@ def test_a_root_path_is_written_without_the_slash_at_its_end(given: str, wanted:
     assert check_root_path(given) == wanted
 
 
-@pytest.mark.parametrize("given", ["links", "//links", "/li nks", "/a//b", '/"', "https://a.com/"])
+@pytest.mark.parametrize("given", ["links", "//links", "/li nks", "/a//b", "/..", "/a/./b", '/"', "https://a.com/"])
 def test_a_root_path_that_is_none_is_refused(given: str) -> None:
     with pytest.raises(CanonryError, match="--root-path"):
         check_root_path(given)

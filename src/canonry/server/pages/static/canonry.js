@@ -7,7 +7,8 @@
   if (zone && !document.cookie.split("; ").some((each) => each.startsWith("canonry_zone="))) {
     // The server formats times in the zone of this cookie; only the first page is corrected here.
     const secure = location.protocol === "https:" ? "; secure" : "";
-    document.cookie = `canonry_zone=${zone}; path=/; max-age=31536000; samesite=lax${secure}`;
+    const root = new URL("..", document.currentScript.src).pathname.replace(/(.)\/$/, "$1");  // also of its other cookies
+    document.cookie = `canonry_zone=${zone}; path=${root}; max-age=31536000; samesite=lax${secure}`;
     const day = { day: "numeric", month: "short" };
     const hour = { hour: "2-digit", minute: "2-digit" };
     const today = new Date();
