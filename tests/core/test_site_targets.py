@@ -70,6 +70,16 @@ REDIRECT_CASES = [
     ("no valid address", wrap("https://[", 1), "https://slack-redir.net/link?url=https%3A%2F%2F%5B"),
     ("unclear slashes", "https://www.google.com/amp/s/a.com//b", "https://www.google.com/amp/s/a.com//b"),
     ("slash and query", "https://www.google.com/amp/s/a.com/b/?c=1", "https://a.com/b/?c=1"),
+    (
+        "what the AMP cache adds",
+        "https://cdn.ampproject.org/v/s/a.com/b?AMP_JS%5Fv=1&c=1&amp_gsa",
+        "https://a.com/b?c=1",
+    ),
+    ("nothing else", "https://cdn.ampproject.org/c/s/a.com/b/?amp_js_v=1&usqp=2#aoh=1", "https://a.com/b/"),
+    ("an empty parameter", "https://cdn.ampproject.org/c/s/a.com/b?amp_js_v=1&#c", "https://a.com/b#c"),
+    ("a fragment of the viewer", "https://www.google.com/amp/s/a.com/b#amp_tf=1&aoh=2:~:text=c", "https://a.com/b"),
+    ("a fragment like it", "https://www.google.com/amp/s/a.com/b#amp_tf", "https://a.com/b#amp_tf"),
+    ("not a redirect page", "https://a.com/b?amp_js_v=1#aoh=1", "https://a.com/b?amp_js_v=1#aoh=1"),
     ("two targets", "https://vk.com/away.php?to=https://a.com/&to=https://b.com/", None),
 ]
 

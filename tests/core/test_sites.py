@@ -121,3 +121,16 @@ def test_a_site_that_the_policy_leaves_out_is_not_changed() -> None:
     assert canonry.normalize("https://youtu.be/abc", SITES.without_sites("youtube")) == "https://youtu.be/abc"
     assert canonry.normalize("https://youtu.be/abc", "feed-aggressive") == "https://youtu.be/abc"
     assert canonry.normalize("http://b.blogspot.de/", "bookmark@1") == "http://b.blogspot.de/"
+
+
+def test_a_redirect_page_of_a_table_may_lead_to_a_mirror_of_a_first_version() -> None:
+    policy = Policy("both", 1, sites=["youtube@1", "x@1", "blogger@1", "facebook@1", "webarchive@1"])
+    for target, wanted in (
+        ("https%3A%2F%2Fyoutu.be%2FdQw4w9WgXcQ", WATCH),
+        ("https%3A%2F%2Fyoutu.be%2F", "https://www.youtube.com/"),
+        ("https%3A%2F%2Fmobile.twitter.com%2Fjack%2Fstatus%2F20", POST),
+        ("http%3A%2F%2Fb.blogspot.de%2Fatom.xml", BLOG),
+    ):
+        assert canonry.normalize(f"https://l.facebook.com/l.php?u={target}", policy) == wanted
+    archived = "https://web.archive.org/web/2020/https://youtu.be/dQw4w9WgXcQ"
+    assert canonry.normalize(archived, policy) == archived

@@ -199,7 +199,10 @@ def _make_site_host(code_sites: SiteRules, tables: SiteTables) -> Edit:
 
     def move_host(parts: Parts) -> bool:
         code_sites.move_host(parts)
-        return tables.move_host(parts)
+        is_kept_whole = tables.move_host(parts)
+        if not is_kept_whole:
+            code_sites.move_host(parts)  # a redirect page of a table may lead to a mirror host
+        return is_kept_whole
 
     return move_host
 

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from canonry.core.rules import (
     clean_path,
+    drop_params,
     embeds_address,
     get_param_name,
     lower_ascii,
@@ -365,11 +366,13 @@ def _make_target(parts: Parts, page: SitePage, captures: dict[str, str]) -> str:
         text = page.write_address(captures)
     if page.target_query:
         text += "/" if parts.path.endswith("/") else ""
-        text += query
+        kept = drop_params(parts.query, page.drop)  # the others are those of the target
+        text += "" if kept is None else f"?{kept}"
     if not is_web_address(text):
         return ""
-    if parts.fragment is not None and "#" not in text and _is_valid(f"{text}#{parts.fragment}"):
-        return f"{text}#{parts.fragment}"
+    fragment = _clean_fragment(parts.fragment, page.drop_fragments)
+    if fragment is not None and "#" not in text and _is_valid(f"{text}#{fragment}"):
+        return f"{text}#{fragment}"
     # Also after `https://a.com `: blanks at the end are not part of a URL, but before a fragment they are.
     return text if _is_valid(text) else ""
 

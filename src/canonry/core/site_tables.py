@@ -1122,6 +1122,26 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      },
     ),
    },
+   {
+    'hosts': (('tieba.baidu.com', 'tieba.baidu.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {
+      'path': ('/p/{id:digits}',),
+      'drop': (
+       'client_type', 'client_version', 'fr', 'is_jingpost', 'lp', 'mo_device', 'sfc', 'share', 'share_from',
+       'unique',
+      ),
+     },
+    ),
+   },
+   {
+    'hosts': (('v2ex.com', 'www.v2ex.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/t/{id:digits}',), 'drop_fragments': ('reply*',)},),
+   },
   ),
  },
  'chromewebstore@1': {
@@ -1292,10 +1312,15 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
    },
    {
-    'hosts': (('pkg.go.dev', 'pkg.go.dev', 0, '', ()), ('godoc.org', 'pkg.go.dev', 0, '', ())),
+    'hosts': (
+     ('pkg.go.dev', 'pkg.go.dev', 0, '', ()),
+     ('godoc.org', 'pkg.go.dev', 0, '', ()),
+     ('golang.org', 'pkg.go.dev', 1, '', ()),
+    ),
     'https': True,
     'slash': 'strip',
     'defaults': {'tab': ('doc',)},
+    'pages': ({'path': ('/pkg/{rest+}',), 'groups': (1,), 'write': '/{rest}'},),
    },
    {
     'hosts': (
@@ -2212,8 +2237,26 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/url',), 'query': {'q': '{url}'}, 'target': '{url|decode}'},
      {'path': ('/url',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
      {'path': ('/sorry/index',), 'query': {'continue': '{url}'}, 'target': '{url|decode}'},
-     {'path': ('/amp/s/{rest+}',), 'target_query': True, 'target': 'https://{rest}'},
-     {'path': ('/amp/{rest+}',), 'target_query': True, 'target': 'http://{rest}'},
+     {
+      'path': ('/amp/s/{rest+}',),
+      'target_query': True,
+      'target': 'https://{rest}',
+      'drop': ('amp_gsa', 'amp_js_v', 'amp_kit', 'amp_r', 'usqp'),
+      'drop_fragments': (
+       'amp_ct=*', 'amp_tf=*', 'ampshare=*', 'aoh=*', 'referrer=https%3A%2F%2Fwww.google.*',
+       'referrer=https://www.google.*',
+      ),
+     },
+     {
+      'path': ('/amp/{rest+}',),
+      'target_query': True,
+      'target': 'http://{rest}',
+      'drop': ('amp_gsa', 'amp_js_v', 'amp_kit', 'amp_r', 'usqp'),
+      'drop_fragments': (
+       'amp_ct=*', 'amp_tf=*', 'ampshare=*', 'aoh=*', 'referrer=https%3A%2F%2Fwww.google.*',
+       'referrer=https://www.google.*',
+      ),
+     },
      {
       'path': ('/search',),
       'drop': (
@@ -2319,7 +2362,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('scholar.google.com', 'scholar.google.com', 0, '', ()),),
     'https': True,
     'drop': ('oi',),
-    'pages': ({'path': ('/citations',), 'drop': ('hl', 'oi')},),
+    'pages': (
+     {'path': ('/citations',), 'query': {'view_op': '{list=top_venues|list_hcore}'}},
+     {'path': ('/citations',), 'drop': ('hl', 'oi')},
+    ),
    },
    {
     'hosts': (
@@ -2391,7 +2437,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'https': True,
     'drop': ('oi',),
-    'pages': ({'path': ('/citations',), 'write': 'https://scholar.google.com/citations', 'drop': ('hl', 'oi')},),
+    'pages': (
+     {'path': ('/citations',), 'query': {'view_op': '{list=top_venues|list_hcore}'}},
+     {'path': ('/citations',), 'write': 'https://scholar.google.com/citations', 'drop': ('hl', 'oi')},
+    ),
     'written_hosts': ('scholar.google.com',),
    },
    {
@@ -2472,7 +2521,18 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
    {
     'hosts': (('*.cdn.ampproject.org', '', 0, '', ()), ('cdn.ampproject.org', '', 0, '', ())),
-    'pages': ({'path': ('/{kind=c|v}/s/{rest+}',), 'target_query': True, 'target': 'https://{rest}'},),
+    'pages': (
+     {
+      'path': ('/{kind=c|v}/s/{rest+}',),
+      'target_query': True,
+      'target': 'https://{rest}',
+      'drop': ('amp_gsa', 'amp_js_v', 'amp_kit', 'amp_r', 'usqp'),
+      'drop_fragments': (
+       'amp_ct=*', 'amp_tf=*', 'ampshare=*', 'aoh=*', 'referrer=https%3A%2F%2Fwww.google.*',
+       'referrer=https://www.google.*',
+      ),
+     },
+    ),
    },
    {'hosts': (('maps.app.goo.gl', '', 0, '', ()),), 'https': True, 'slash': 'strip', 'drop': ('g_st',)},
   ),
@@ -3235,6 +3295,23 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'defaults': {'tab': ('description',)},
    },
+   {
+    'hosts': (('apps.microsoft.com', 'apps.microsoft.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {
+      'path': ('/detail/{id:alnum:12-14}', '/store/detail/{id:alnum:12-14}'),
+      'write': '/detail/{id|lower}',
+      'drop': ('cid', 'hl', 'launch', 'mode', 'ocid'),
+     },
+     {
+      'path': ('/detail/{slug}/{id:alnum:12-14}', '/store/detail/{slug}/{id:alnum:12-14}'),
+      'write': '/detail/{id|lower}',
+      'drop': ('cid', 'hl', 'launch', 'mode', 'ocid'),
+     },
+    ),
+   },
   ),
  },
  'nytimes@1': {
@@ -3454,6 +3531,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('dl.acm.org', 'dl.acm.org', 0, '', ()),),
     'https': True,
     'slash': 'strip',
+    'drop': ('af', 'cfid', 'cftoken'),
     'pages': (
      {
       'path': ('/doi/10.{prefix:digits}/{suffix+}', '/doi/abs/10.{prefix:digits}/{suffix+}'),
@@ -3567,6 +3645,19 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'pages': ({'path': ('/html/{id:name}', '/abs/{id:name}'), 'groups': (0, 1), 'write': '/html/{id}'},),
    },
+   {
+    'hosts': (
+     ('onlinelibrary.wiley.com', 'onlinelibrary.wiley.com', 0, '', ()),
+     ('journals.sagepub.com', 'journals.sagepub.com', 0, '', ()),
+     ('pubs.acs.org', 'pubs.acs.org', 0, '', ()),
+     ('science.org', 'www.science.org', 0, '', ()),
+     ('pnas.org', 'www.pnas.org', 0, '', ()),
+    ),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('af', 'ai', 'mi'),
+   },
+   {'hosts': (('hdl.handle.net', '', 0, '', ()),), 'https': True},
   ),
  },
  'parameters@1': {
@@ -3795,7 +3886,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('gofundme.com', 'www.gofundme.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('attribution_id',),
+    'drop': ('attribution_id', 'member', 'rcid', 'sharetype'),
    },
    {
     'hosts': (('*.bandcamp.com', '*.bandcamp.com', 0, '{artist:label}', ()),),
@@ -3816,7 +3907,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('link.springer.com', 'link.springer.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('code', 'error', 'frompaywallrec'),
+    'drop': ('code', 'error', 'frompaywallrec', 'shared-article-renderer'),
    },
    {
     'hosts': (('sciencedirect.com', 'www.sciencedirect.com', 0, '', ()),),
@@ -3835,7 +3926,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('tandfonline.com', 'www.tandfonline.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('cookieset', 'journalcode', 'needaccess'),
+    'drop': ('af', 'ai', 'cookieset', 'journalcode', 'mi', 'needaccess'),
    },
    {
     'hosts': (('academic.oup.com', 'academic.oup.com', 0, '', ()),),
@@ -4093,6 +4184,57 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': ('sp_atk', 'xptdk'),
+   },
+   {
+    'hosts': (('udemy.com', 'www.udemy.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('referralcode',),
+   },
+   {
+    'hosts': (('artstation.com', 'www.artstation.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/artwork/{id:alnum}',), 'drop': ('album_id',)},),
+   },
+   {
+    'hosts': (('tvtropes.org', 'tvtropes.org', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/pmwiki/pmwiki.php/{folder:alnum}/{title:alnum}',), 'drop': ('from',)},),
+   },
+   {
+    'hosts': (('slashdot.org', 'slashdot.org', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('sbsrc', 'sdsrc'),
+   },
+   {
+    'hosts': (
+     (
+      '*.slashdot.org',
+      '',
+      0,
+      '{section=apple|ask|books|developers|entertainment|games|hardware|idle|it|linux|mobile|news|politics|science|tech|yro}',
+      (),
+     ),
+    ),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('sbsrc', 'sdsrc'),
+   },
+   {
+    'hosts': (('komoot.com', 'www.komoot.com', 0, '', ()), ('komoot.de', 'www.komoot.com', 1, '', ())),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/tour/{id:digits}',), 'groups': (0, 1), 'write': '/tour/{id}', 'drop': ('ref',)},
+     {
+      'path': ('/{language=de-de|en-gb|en-us|es-es|fr-fr|it-it|nl-nl}/tour/{id:digits}',),
+      'write': '/tour/{id}',
+      'drop': ('ref',),
+     },
+    ),
    },
   ),
  },
@@ -4437,10 +4579,16 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
    },
    {
-    'hosts': (('derstandard.at', 'www.derstandard.at', 0, '', ()), ('derstandard.de', 'www.derstandard.at', 0, '', ())),
+    'hosts': (('derstandard.at', 'www.derstandard.at', 0, '', ()), ('derstandard.de', 'www.derstandard.at', 1, '', ())),
     'https': True,
     'slash': 'strip',
-    'pages': ({'path': ('/story/{id:digits}/{slug}', '/{id:digits:10-16}/{slug}'), 'write': '/story/{id}'},),
+    'pages': (
+     {
+      'path': ('/story/{id:digits}/{slug}', '/{id:digits:10-16}/{slug}'),
+      'groups': (0, 1),
+      'write': '/story/{id}',
+     },
+    ),
    },
    {
     'hosts': (('sueddeutsche.de', 'www.sueddeutsche.de', 0, '', ()),),
@@ -5035,6 +5183,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('dzen.ru', 'dzen.ru', 0, '', ()), ('zen.yandex.ru', 'dzen.ru', 0, '', ())),
     'https': True,
     'slash': 'strip',
+    'drop': ('referrer_clid', 'rid'),
     'pages': (
      {
       'path': ('/a/{id:id}',),
@@ -5163,7 +5312,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('homedepot.com', 'www.homedepot.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('merch',),
+    'drop': ('merch', 'source'),
     'pages': ({'path': ('/p/{slug}/{id:digits:9}',), 'write': '/p/{id}'},),
    },
    {
@@ -5624,10 +5773,23 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'drop': ('source',),
     'pages': (
+     {
+      'path': ('/{blog:base36:1-63}/{id:digits:9-20}', '/blog/view/{blog:base36:1-63}/{id:digits:9-20}'),
+      'not': {'blog': ('blog', 'communities', 'explore', 'search', 'tagged', 'www')},
+      'write': 'https://{blog}.tumblr.com/post/{id}',
+      'drop': ('source',),
+     },
+     {
+      'path': ('/{blog:base36:1-63}/{id:digits:9-20}/{slug}',),
+      'not': {'blog': ('blog', 'communities', 'explore', 'search', 'tagged', 'www')},
+      'write': 'https://{blog}.tumblr.com/post/{id}',
+      'drop': ('source',),
+     },
      {'path': ('/{blog:id}/{id:digits}/{slug}',), 'write': '/{blog|lower}/{id}'},
      {'path': ('/{blog:id}',), 'write': '/{blog|lower}'},
      {'path': ('/blog/view/{blog:id}/{id:digits}', '/{blog:id}/{id:digits}'), 'write': '/{blog|lower}/{id}'},
     ),
+    'written_hosts': ('{blog}.tumblr.com',),
    },
   ),
  },
@@ -5946,8 +6108,6 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('wolframalpha.com', 'www.wolframalpha.com', 0, '', ()),
      ('worldcat.org', 'www.worldcat.org', 0, '', ()),
      ('goodhousekeeping.com', 'www.goodhousekeeping.com', 0, '', ()),
-     ('science.org', 'www.science.org', 0, '', ()),
-     ('pnas.org', 'www.pnas.org', 0, '', ()),
      ('overleaf.com', 'www.overleaf.com', 0, '', ()),
      ('librarything.com', 'www.librarything.com', 0, '', ()),
      ('w3schools.com', 'www.w3schools.com', 0, '', ()),
@@ -5985,7 +6145,6 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('expedia.com', 'www.expedia.com', 0, '', ()),
      ('crunchbase.com', 'www.crunchbase.com', 0, '', ()),
      ('glassdoor.com', 'www.glassdoor.com', 0, '', ()),
-     ('udemy.com', 'www.udemy.com', 0, '', ()),
      ('khanacademy.org', 'www.khanacademy.org', 0, '', ()),
      ('instructables.com', 'www.instructables.com', 0, '', ()),
      ('urbandictionary.com', 'www.urbandictionary.com', 0, '', ()),
@@ -6077,7 +6236,6 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('pandora.com', 'www.pandora.com', 0, '', ()),
      ('iheart.com', 'www.iheart.com', 0, '', ()),
      ('podbean.com', 'www.podbean.com', 0, '', ()),
-     ('artstation.com', 'www.artstation.com', 0, '', ()),
      ('shutterstock.com', 'www.shutterstock.com', 0, '', ()),
      ('gettyimages.com', 'www.gettyimages.com', 0, '', ()),
      ('nintendo.com', 'www.nintendo.com', 0, '', ()),
@@ -6179,14 +6337,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('orcid.org', 'orcid.org', 0, '', ()),
      ('speakerdeck.com', 'speakerdeck.com', 0, '', ()),
      ('knowyourmeme.com', 'knowyourmeme.com', 0, '', ()),
-     ('onlinelibrary.wiley.com', 'onlinelibrary.wiley.com', 0, '', ()),
      ('hackage.haskell.org', 'hackage.haskell.org', 0, '', ()),
      ('itch.io', 'itch.io', 0, '', ()),
      ('lwn.net', 'lwn.net', 0, '', ()),
-     ('slashdot.org', 'slashdot.org', 0, '', ()),
      ('daringfireball.net', 'daringfireball.net', 0, '', ()),
      ('trakt.tv', 'trakt.tv', 0, '', ()),
-     ('tvtropes.org', 'tvtropes.org', 0, '', ()),
      ('ko-fi.com', 'ko-fi.com', 0, '', ()),
      ('kick.com', 'kick.com', 0, '', ()),
      ('quizlet.com', 'quizlet.com', 0, '', ()),
@@ -6259,9 +6414,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('jamanetwork.com', 'jamanetwork.com', 0, '', ()),
      ('iopscience.iop.org', 'iopscience.iop.org', 0, '', ()),
      ('journals.aps.org', 'journals.aps.org', 0, '', ()),
-     ('pubs.acs.org', 'pubs.acs.org', 0, '', ()),
      ('pubs.rsc.org', 'pubs.rsc.org', 0, '', ()),
-     ('journals.sagepub.com', 'journals.sagepub.com', 0, '', ()),
      ('scholar.archive.org', 'scholar.archive.org', 0, '', ()),
      ('thetvdb.com', 'thetvdb.com', 0, '', ()),
      ('anidb.net', 'anidb.net', 0, '', ()),
@@ -6721,6 +6874,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('twitter.com', 'x.com', 0, '', ()),
      ('m.twitter.com', 'x.com', 0, '', ()),
      ('mobile.twitter.com', 'x.com', 0, '', ()),
+     ('fixupx.com', 'x.com', 1, '', ()),
+     ('fixvx.com', 'x.com', 2, '', ()),
+     ('fxtwitter.com', 'x.com', 3, '', ()),
+     ('vxtwitter.com', 'x.com', 4, '', ()),
     ),
     'https': True,
     'slash': 'strip',
@@ -6729,6 +6886,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/i/redirect',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
      {
       'path': ('/{user:word:1-20}/status/{id:digits}', '/{user:word:1-20}/statuses/{id:digits}'),
+      'groups': (0, 1, 2, 3, 4),
       'ignore_case': True,
       'write': '/{user|lower}/status/{id}',
       'drop': ('cn', 'currenttweet', 'currenttweetuser', 'cxt', 'lang', 'ref_src', 'ref_url', 'refsrc', 's', 't'),
@@ -6738,6 +6896,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        '/{user:word:1-20}/status/{id:digits}/photo/{number:digits}',
        '/{user:word:1-20}/status/{id:digits}/video/{number:digits}',
       ),
+      'groups': (0, 1, 2, 3, 4),
       'ignore_case': True,
       'write': '/{user|lower}/status/{id}',
       'drop': ('cn', 'currenttweet', 'currenttweetuser', 'cxt', 'lang', 'ref_src', 'ref_url', 'refsrc', 's', 't'),

@@ -561,3 +561,17 @@ const uint8_t *find_page(struct site_match *match, const uint8_t **entry)
     }
     return NULL;
 }
+
+bool is_fragment_listed(const uint8_t *list, struct piece fragment)
+{
+    const uint8_t *at = list + 1;
+    for (unsigned left = *list; left; left--) {
+        struct piece text = read_text(&at);
+        if (are_equal(text, fragment))
+            return true;
+        if (text.length && text.at[text.length - 1] == '*' && fragment.length >= text.length - 1 &&
+            memcmp(text.at, fragment.at, text.length - 1) == 0)
+            return true;
+    }
+    return false;
+}

@@ -64,6 +64,9 @@ bool is_default(struct site_match *match, const uint8_t *defaults, const struct 
 /* Return whether the page asks for a parameter of this name. */
 bool is_queried(const uint8_t *page, struct piece name);
 
+/* Return whether a list of fragments has this one: the same, or one that begins as a listed one that ends with `*`. */
+bool is_fragment_listed(const uint8_t *list, struct piece fragment);
+
 /* The escapes that `text` may hold: those above 0x7f, the space, and punctuation that no rule reads. */
 ALWAYS_INLINE bool is_text_escape(uint8_t c)
 {

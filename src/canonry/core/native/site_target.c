@@ -1,5 +1,6 @@
 #include "site_target.h"
 
+#include "answer.h"
 #include "repair.h"
 
 static void remove_range(struct bytes *out, size_t from, size_t count)
@@ -251,7 +252,36 @@ static bool is_web_address(const uint8_t *text, size_t length)
     return text[at + 3] != '/' && text[at + 3] != '?' && text[at + 3] != '#';
 }
 
-enum site_outcome write_target(const struct site_match *match, const uint8_t *page, struct bytes *out)
+/* Write the query without what the redirect page drops; the other parameters are those of the target. False: the
+ * reference answers. */
+static bool write_target_query(struct site_match *match, const uint8_t *page, struct bytes *out)
+{
+    const struct located *url = match->url;
+    const uint8_t *drop = get_section(page, SECTION_DROP);
+    if (url->path_end + 1 >= url->query_end)
+        return true;
+    if (!(get_flags(page) & FLAG_HAS_PARAM_RULES)) {
+        write_bytes(out, url->text + url->path_end, url->query_end - url->path_end);
+        return true;
+    }
+    if (!match->are_params_read && !read_params(match))
+        return false;
+    size_t start = out->length;
+    bool is_first = true;
+    for (size_t i = 0; i < match->param_count; i++) {
+        const struct site_param *param = &match->params[i];
+        if (find_site_name(drop, param->lower))
+            continue;
+        write_one(out, is_first ? '?' : '&');
+        write_bytes(out, param->param.at, param->param.length);
+        is_first = false;
+    }
+    if (out->length == start + 1) /* one parameter is left, and it is empty */
+        out->length = start;
+    return true;
+}
+
+enum site_outcome write_target(struct site_match *match, const uint8_t *page, struct bytes *out)
 {
     const struct located *url = match->url;
     const uint8_t *template = get_section(page, SECTION_TARGET);
@@ -267,10 +297,14 @@ enum site_outcome write_target(const struct site_match *match, const uint8_t *pa
     if (has_query) {
         if (url->path < url->path_end && url->text[url->path_end - 1] == '/')
             write_one(out, '/');
-        if (url->path_end + 1 < url->query_end)
-            write_bytes(out, url->text + url->path_end, url->query_end - url->path_end);
+        if (!write_target_query(match, page, out))
+            return SITE_REFERENCE;
     }
-    if (url->query_end + 1 < url->length && !memchr(out->at, '#', out->length))
-        write_bytes(out, url->text + url->query_end, url->length - url->query_end);
+    if (url->query_end + 1 < url->length && !memchr(out->at, '#', out->length)) {
+        size_t from = url->query_end + 1;
+        struct piece fragment = {url->text + from, find_directive(url->text, from, url->length) - from};
+        if (!is_fragment_listed(get_section(page, SECTION_FRAGMENTS), fragment))
+            write_bytes(out, url->text + url->query_end, url->length - url->query_end);
+    }
     return out->is_full ? SITE_REFERENCE : is_web_address(out->at, out->length) ? SITE_MOVED : SITE_NONE;
 }

@@ -8,6 +8,6 @@
 bool write_template(const struct site_match *match, const uint8_t *template, struct bytes *out);
 
 /* Write the address to which a redirect page leads. SITE_NONE: the page does not match. */
-enum site_outcome write_target(const struct site_match *match, const uint8_t *page, struct bytes *out);
+enum site_outcome write_target(struct site_match *match, const uint8_t *page, struct bytes *out);
 
 #endif

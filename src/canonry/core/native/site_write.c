@@ -336,20 +336,6 @@ static bool write_final_query(struct site_match *match, bool is_same, const stru
     return true;
 }
 
-static bool is_fragment_listed(const uint8_t *list, struct piece fragment)
-{
-    const uint8_t *at = list + 1;
-    for (unsigned left = *list; left; left--) {
-        struct piece text = read_text(&at);
-        if (are_equal(text, fragment))
-            return true;
-        if (text.length && text.at[text.length - 1] == '*' && fragment.length >= text.length - 1 &&
-            memcmp(text.at, fragment.at, text.length - 1) == 0)
-            return true;
-    }
-    return false;
-}
-
 static bool is_fragment_dropped(const struct site_match *match, const uint8_t *page)
 {
     const struct located *url = match->url;
