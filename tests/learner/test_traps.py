@@ -125,6 +125,37 @@ def test_copies_of_many_owners_below_one_domain_are_not_one_site() -> None:
     assert learn_names(rows) == []
 
 
+WORDS = [f"{first}{second}" for first in "abcdefgh" for second in "klmnopqrst"]
+PLAIN = canonry.Policy("plain", 1, fragment="drop")
+
+
+@pytest.mark.parametrize(
+    ("tails", "odd", "shown"),
+    [
+        (("", "/amp"), "/amp/amp", "/"),
+        (("", "/1"), "/list/1/1", "/list"),
+        (("/{number}00", "/{number}01"), "/12/13/", "/"),
+    ],
+)
+def test_a_rule_that_applies_twice_to_an_odd_path_merges_no_other_page(
+    tails: tuple[str, str], odd: str, shown: str
+) -> None:
+    """Exported rules apply until nothing changes."""
+    rows = [(f"{HOST}/{word}{tail.format(number=number)}", word) for number, word in enumerate(WORDS) for tail in tails]
+    learned = canonry.learn([*rows, (f"{HOST}{shown}", "shown"), (f"{HOST}{odd}", "odd")])
+    assert learned.rules == ()
+    assert len(canonry.learn(rows).rules) == 1
+
+
+def test_a_folder_with_copies_of_the_pages_is_not_the_start_page() -> None:
+    rows = [(f"{HOST}{folder}/{word}", word) for word in WORDS for folder in ("", "/en")]
+    learned = canonry.learn([*rows, (f"{HOST}/", "Choose a language"), (f"{HOST}/en/", "Welcome")])
+    assert [rule.name for rule in learned.rules] == ["seg:first:en"]
+    policy = PLAIN.with_overrides(learned.overrides())
+    assert canonry.normalize(f"{HOST}/en/ak", policy) == f"{HOST}/ak"
+    assert canonry.normalize(f"{HOST}/en/", policy) == f"{HOST}/en/"
+
+
 @pytest.mark.parametrize(("other", "alias"), [("", "m."), ("www.", "www.")])
 def test_a_host_is_an_alias_of_the_domain_or_its_www(other: str, alias: str) -> None:
     rows = [(f"https://{host}shop.example/p/{n}", f"page {n}") for host in (other, "m.") for n in range(60)]

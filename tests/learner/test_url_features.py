@@ -37,6 +37,8 @@ def make_urls(rng: random.Random) -> list[str]:
     urls = rng.sample(urls, 400)
     hosts = ("h.example", "u:p@h.example:8080", "a.b.co.uk")
     urls += [f"http://{rng.choice(hosts)}/{''.join(rng.choices(_FRAGMENTS, k=rng.randrange(9)))}" for _ in range(900)]
+    repeated = ("1", "12", "a", "x9", "1-a", "a-1.html", "1-2-a-b.html", "index.php")
+    urls += [f"https://h.example/{'/'.join(rng.choices(repeated, k=rng.randrange(1, 7)))}" for _ in range(300)]
     # What follows the dot is both an id and an extension.
     urls += [f"https://h.example/title.m{number}" for number in range(9)]
     too_many = ["?" + "&".join(f"a{i}=1" for i in range(70)), "/".join("s" * 70), "a" + ";x=1" * 70]

@@ -40,6 +40,24 @@ def test_a_rule_whose_pages_differ_now_is_refused() -> None:
     assert (refused.reason, len(refused.counter_examples)) == (RefusalReason.NOT_CONFIRMED, 1)
 
 
+def test_a_pair_that_differs_in_other_parts_as_well_confirms_no_rule() -> None:
+    """Both parameters are new in each URL, so that no pair shows which of them matters now."""
+    rows = [
+        (f"https://s.example/item/{n}?zog={n * 3 + c}&vip={n * 3 - c}", f"content {n}")
+        for n in range(40)
+        for c in (0, 1)
+    ]
+
+    async def fetch(url: str) -> canonry.Response:
+        return canonry.Response(200, url, {}, url.encode(), ())
+
+    proposed = canonry.learn(rows)
+    assert [rule.name for rule in proposed.rules] == ["param:vip", "param:zog"]
+    learned = asyncio.run(verify_rules(proposed, fetch, pairs=2))
+    assert [rule.reason for rule in learned.refused] == [RefusalReason.NOT_CONFIRMED] * 2
+    assert learned.rules == ()
+
+
 def test_a_rule_whose_pages_cannot_be_fetched_is_refused() -> None:
     async def fetch(url: str) -> canonry.Response:
         return canonry.Response(404, url, {}, b"gone", ())

@@ -32,12 +32,6 @@ def make_entries(feature: str, hosts: tuple[str, ...], target: str, *, has_ports
                 for scheme in ("https", "http")
             )
         return ((rest, "host", target),)
-    if kind == "seg" and rest.startswith("first:") and not has_ports:
-        return tuple(
-            (host, "rewrite_rules", {
-                "from_prefix": f"{scheme}://{host}/{rest[6:]}/", "to_prefix": f"{scheme}://{host}/"})
-            for host in hosts for scheme in ("https", "http")
-        )  # fmt: skip
     if kind == "scheme":
         return tuple(
             (host, "rewrite_rules", {"from_prefix": f"http://{host}/", "to_prefix": f"https://{host}/"})

@@ -92,10 +92,21 @@ def _is_dropped(param: bytes, path: bytes, names: _Names) -> bool:
 
 
 def _keep_segments(parts: UrlParts, names: _Names) -> tuple[list[bytes], bool]:
-    """Return the segments that remain, and whether the path ends with a slash."""
-    segments = parts.segments
-    if not segments:
-        return [], False
+    """Return the segments that remain, and whether the path ends with a slash.
+
+    As with exported rules, segments are dropped until nothing changes: `/x/1/1` → `/x`.
+    """
+    segments, has_slash = parts.segments, parts.has_slash
+    while segments:
+        kept, has_kept_slash = _drop_segments(segments, names, has_slash=has_slash)
+        if kept == segments:
+            break
+        segments, has_slash = kept, has_kept_slash
+    return segments, has_slash and bool(segments) and not names.has(b"slash")
+
+
+def _drop_segments(segments: list[bytes], names: _Names, *, has_slash: bool) -> tuple[list[bytes], bool]:
+    """Return the segments that remain after each was looked at once, and whether the path ends with a slash."""
     count, last = len(segments), segments[-1]
     front = make_template(segments[:-1])
     is_named = names.has(b"seg:last:" + last)
@@ -117,10 +128,8 @@ def _keep_segments(parts: UrlParts, names: _Names) -> tuple[list[bytes], bool]:
         if i < count - 1 and only_first:
             continue
         kept.append(_shorten(segment, front, names) if i == count - 1 else segment)
-    if not kept or names.has(b"slash"):
-        return kept, False
     # `/a/index.html` is `/a/`, but `/a/print` is `/a`
-    return kept, (is_named and b"." in last) or parts.has_slash
+    return kept, (is_named and b"." in last) or has_slash
 
 
 def _shorten(last: bytes, front: bytes, names: _Names) -> bytes:

@@ -39,7 +39,8 @@ async def verify_rules(
 ) -> Learned:
     """Keep the rules of which up to `pairs` examples still have one content; the others are refused.
 
-    The fetch must pass the guard. A pair that cannot be fetched says nothing; a rule without any such pair is refused.
+    The fetch must pass the guard. A pair that cannot be fetched says nothing, and neither does one with two contents
+    that differs in other parts as well; a rule about which no pair says anything is refused.
     `on_failure` gets the URL and the reason of each failure.
     """
     kept: list[LearnedRule] = []
@@ -60,7 +61,7 @@ async def _find_counter_examples(
     digest: Callable[[bytes], str],
     on_failure: Callable[[str, str], None],
 ) -> list[Pair] | None:
-    """Return the pairs with two contents; None if no pair could be fetched."""
+    """Return the pairs with two contents; None if no pair could be fetched and says something about the rule."""
     policy = get_newest("crawl").with_overrides(make_overrides([rule.overrides]))
     counter_examples: list[Pair] = []
     has_answer = False
@@ -77,9 +78,11 @@ async def _find_counter_examples(
                 break
             bodies.append(answer.body)
         else:
-            has_answer = True
+            is_same = digest(bodies[0]) == digest(bodies[1])
+            # URLs that differ in other parts as well may have two contents because of these.
             is_pair = normalize(pair.one, policy) == normalize(pair.other, policy)
-            if digest(bodies[0]) != digest(bodies[1]) and is_pair:
+            has_answer |= is_same or is_pair
+            if is_pair and not is_same:
                 counter_examples.append(pair)
     return counter_examples if has_answer else None
 

@@ -539,15 +539,15 @@ static bool drops_param(const struct drops *drops, struct text param, const stru
 }
 
 /* The last segment without the text beside an id, and without the extension. `room` is large enough for it. */
-static struct text shorten(const struct drops *drops, const struct url_parts *parts, uint8_t *room)
+static struct text shorten(const struct drops *drops, const struct text *segments, int count, uint8_t *room)
 {
-    int front = parts->segment_count - 1;
-    struct text last = parts->segments[front], whole = last;
+    int front = count - 1;
+    struct text last = segments[front], whole = last;
     struct text extension = get_extension(last);
     struct text before = {last.start, 0}, after = {last.start, 0};
-    if (drops_id(drops, mix(feed_template(feed_word(START, "id-end:"), parts->segments, front))))
+    if (drops_id(drops, mix(feed_template(feed_word(START, "id-end:"), segments, front))))
         before = get_text_before_id(whole);
-    if (before.length == 0 && drops_id(drops, mix(feed_template(feed_word(START, "id-start:"), parts->segments, front))))
+    if (before.length == 0 && drops_id(drops, mix(feed_template(feed_word(START, "id-start:"), segments, front))))
         after = get_text_after_id(whole);
     if (extension.length > 0 && drops_id(drops, mix(feed_lower(feed_word(START, "ext:"), extension))))
         last.length -= extension.length + 1;
@@ -558,28 +558,25 @@ static struct text shorten(const struct drops *drops, const struct url_parts *pa
     if (after.length == 0)
         return last;
     size_t id = (size_t)(after.start - last.start), rest = last.length - id - after.length;
-    memcpy(room, last.start, id);
-    memcpy(room + id, after.start + after.length, rest);
+    memmove(room, last.start, id); /* the segment may be in `room` already */
+    memmove(room + id, after.start + after.length, rest);
     return (struct text){room, id + rest};
 }
 
-/* Write the segments that remain, and whether the path ends with a slash; return their number. */
-static int keep_segments(const struct drops *drops, const struct url_parts *parts, struct text kept[MAX_PARTS],
+/* Look at each segment once: write those that remain, and whether the path ends with a slash; return their number. */
+static int drop_segments(const struct drops *drops, const struct text *segments, int count, struct text *kept,
                          bool *has_slash, uint8_t *room)
 {
-    int count = parts->segment_count, result = 0;
-    *has_slash = false;
-    if (count == 0)
-        return 0;
-    struct text last = parts->segments[count - 1];
+    int result = 0;
+    struct text last = segments[count - 1];
     bool is_named = drops_id(drops, hash_segment("seg:", 2, last));
-    bool has_slug = count > 1 && has_digit(parts->segments[count - 2]) &&
-                    drops_id(drops, mix(feed_template(feed_word(START, "slug:"), parts->segments, count - 1)));
-    bool has_head = count > 1 && has_digit(last) && !has_digit(parts->segments[0]) &&
-                    drops_id(drops, mix(feed_template(feed_word(START, "slug-head:"), parts->segments + 1, count - 1)));
+    bool has_slug = count > 1 && has_digit(segments[count - 2]) &&
+                    drops_id(drops, mix(feed_template(feed_word(START, "slug:"), segments, count - 1)));
+    bool has_head = count > 1 && has_digit(last) && !has_digit(segments[0]) &&
+                    drops_id(drops, mix(feed_template(feed_word(START, "slug-head:"), segments + 1, count - 1)));
     bool only_first = true;
     for (int i = 0; i < count; i++) {
-        struct text segment = parts->segments[i];
+        struct text segment = segments[i];
         only_first = only_first && drops_segment(drops, 0, segment);
         if (i == count - 1 && (is_named || has_slug))
             continue;
@@ -587,11 +584,31 @@ static int keep_segments(const struct drops *drops, const struct url_parts *part
             continue;
         if (i < count - 1 && only_first)
             continue;
-        kept[result++] = i == count - 1 ? shorten(drops, parts, room) : segment;
+        kept[result++] = i == count - 1 ? shorten(drops, segments, count, room) : segment;
     }
-    if (result > 0 && !drops_id(drops, hash_word("slash")))
-        *has_slash = (is_named && find(last, '.') < last.length) || parts->has_slash;
+    *has_slash = (is_named && find(last, '.') < last.length) || *has_slash;
     return result;
+}
+
+/* Write the segments that remain when nothing changes any more, and whether the path ends with a slash; return their
+   number. Each round has as many segments as the one before, or fewer, and no more bytes. */
+static int keep_segments(const struct drops *drops, const struct url_parts *parts, struct text kept[MAX_PARTS],
+                         bool *has_slash, uint8_t *room)
+{
+    struct text before[MAX_PARTS];
+    int count = parts->segment_count;
+    bool is_changing = count > 0;
+    memcpy(kept, parts->segments, (size_t)count * sizeof *kept);
+    *has_slash = parts->has_slash;
+    while (is_changing && count > 0) {
+        int count_before = count;
+        memcpy(before, kept, (size_t)count * sizeof *kept);
+        count = drop_segments(drops, before, count, kept, has_slash, room);
+        /* Only the last segment can be shorter than it was. */
+        is_changing = count < count_before || kept[count - 1].length < before[count - 1].length;
+    }
+    *has_slash = *has_slash && count > 0 && !drops_id(drops, hash_word("slash"));
+    return count;
 }
 
 struct url_key make_key(struct text url, const struct url_parts *parts, uint32_t site, const struct pair_set *dropped,
