@@ -108,6 +108,12 @@ def test_a_crawl_from_its_start_to_its_end(site: Site) -> None:
     assert [stored.page.url for stored in following] == ["http://a.example/a"]
 
 
+def test_a_process_that_wants_no_pages_does_not_ask_again_at_once(site: Site) -> None:
+    [seed] = site.lease()
+    batch = site.record(make_result(seed, "/a"), want=0)
+    assert (batch.leased, batch.wait) == ((), 0.5)
+
+
 def test_a_page_is_recorded_once(site: Site) -> None:
     a, b = site.lease_linked("/a", "/b")
     assert len(site.record(make_result(a)).recorded) == 1

@@ -439,9 +439,25 @@ async def test_a_sitemap_that_fails_for_a_moment_is_requested_again() -> None:
     async with LoopbackWeb(pages) as web:
         with Database("sqlite://") as database:
             assert get_paths(await crawl_site(web, store=database, sitemaps=True, retries=1)) == [""]
-            [failure] = (await CrawlStore(database).get(1)).sitemap_failures
+            store = CrawlStore(database)
+            [failure] = (await store.get(1)).sitemap_failures
+            assert await store.has_retries(1)
+            assert get_paths(await crawl_site(web, store=database, resume=True)) == ["", "a"]
+            assert not await store.has_retries(1)
     assert failure.url == f"{SEED}sitemap.xml"
     assert failure.reason
+
+
+@in_a_loop
+async def test_sitemaps_of_a_robots_txt_that_fails_for_a_moment_are_read() -> None:
+    named = {"status": 200, "headers": {}, "body": "Sitemap: /maps/pages.txt"}
+    robots = {"sequence": [named, {"status": 503}, named]}
+    pages = make_site({"/maps/pages.txt": {"body": f"{SEED}a"}, "/": html(""), "/a": html("")})
+    pages[f"{SEED}robots.txt"] = robots
+    async with LoopbackWeb(pages) as web:
+        with Database("sqlite://") as database:
+            assert get_paths(await crawl_site(web, store=database)) == [""]
+            assert get_paths(await crawl_site(web, store=database, resume=True, sitemaps=True)) == ["", "a"]
 
 
 @in_a_loop

@@ -28,7 +28,7 @@ from canonry.crawler.decide import (
 )
 from canonry.crawler.judge import Judge
 from canonry.crawler.reasons import SkipReason
-from canonry.crawler.results import LeasedPage, PageResult, PageState, judge_outcome
+from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl, judge_outcome
 from canonry.errors import TRANSIENT_FAILURES, FailureKind
 from canonry.net.engine import Link, OpenedPage, PageFailure
 from canonry.net.origin import Origin
@@ -306,12 +306,14 @@ def test_a_redirect_is_followed_unless_it_leaves_the_site_or_its_target_is_known
     judge = Judge(HOST, None)
     known = judge.judge_sitemap_url(f"{SITE}/known", Origin.UNKNOWN)
     assert known is not None
+    assert judge.follows_redirect(f"{SITE}/a", known.url), "it is not in the frontier yet"
+    judge.remember_pages([known], depth=1)
     assert judge.follows_redirect(f"{SITE}/a", f"{SITE}/unknown")
     assert judge.follows_redirect(f"{SITE}/a", "https://a.example/a/")
     assert not judge.follows_redirect(f"{SITE}/a", "http://b.example/")
     assert not judge.follows_redirect(f"{SITE}/a", "http://a.example:99999/")
     assert not judge.follows_redirect(f"{SITE}/a", known.url)
-    assert judge.judge_sitemap_url(f"{SITE}/a", Origin.UNKNOWN) is not None
+    judge.remember_pages([PageUrl(f"{SITE}/a", f"{SITE}/a")], depth=1)
     assert judge.follows_redirect(known.url, f"{SITE}/a"), "a circle is followed, so that it is reported"
 
 

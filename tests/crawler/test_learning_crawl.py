@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
+import sqlite3
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 from zlib import crc32
@@ -10,11 +14,15 @@ from zlib import crc32
 import pytest
 
 import canonry
+from canonry.crawler.crawl_options import CrawlOptions
+from canonry.crawler.crawl_store import CrawlStore
 from canonry.crawler.learned_rule_store import make_learned_key, save_learning
 from canonry.crawler.learned_rules import LearnedState, LearningProgress, is_learning_due
 from canonry.crawler.left_pages import list_left_groups
 from canonry.crawler.reasons import SkipReason
+from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl
 from canonry.crawler.url_patterns import name_page_kind
+from canonry.evidence.fingerprint import fingerprint_text
 from canonry.store.database import Database
 from loopback import LoopbackWeb, in_a_loop
 from page_texts import make_article
@@ -22,9 +30,12 @@ from page_texts import make_article
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sqlalchemy import Connection
+
 pytest.importorskip("duckdb")
 
 HOST = "http://site.test"
+NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
 ARTICLES = 160
 PER_LIST = 20
 
@@ -178,6 +189,63 @@ async def test_a_rule_leaves_out_pages_once_three_of_their_kind_confirmed_it(tmp
         assert sum(group.pages for group in await list_left_groups(store, 1)) == len(site) - requests
     # Of 2 kinds each 3 second pages and those that are open meanwhile, and of 40 forms about one in 8.
     assert len(titles) + 2 * 3 <= requests <= len(titles) + 2 * 7 + 10
+
+
+class Frontier:
+    """The frontier of a crawl with the rule that the parameter `v` does not matter, after its start page was read."""
+
+    def __init__(self, store: Database, links: list[str]) -> None:
+        self._crawls = CrawlStore(store)
+        self._options = CrawlOptions(engine="http", learn=True, policy="crawl@2")
+        self._id = asyncio.run(self._crawls.start(make_page_url("/"), "site.test", self._options, NOW)).id
+        key = make_learned_key("param:v")
+        state = LearnedState((("site.test", "drop_query_params", "v"),))
+        store.write_now(
+            lambda connection: save_learning(connection, self._id, {key: state}, {key: "given"}, keys={}, taken=10_000)
+        )
+        [start] = self.lease()
+        found = tuple(map(make_page_url, links))
+        self.first = self.lease(replace(self.read(start, ""), found=found))
+
+    def lease(self, *results: PageResult) -> tuple[LeasedPage, ...]:
+        """Record results and lease up to ten pages."""
+        batch = self._crawls.record_and_lease(
+            self._id, "me", results, self._options, want=10, now=NOW, learn_policy=self._options.load_policy()
+        )
+        return asyncio.run(batch).leased
+
+    def read(self, page: LeasedPage, text: str) -> PageResult:
+        """Return the result of a page that was read."""
+        values: dict[str, Any] = {"final_url": page.url, "engine": "http", "fingerprint": fingerprint_text(text)}
+        return PageResult(page, PageState.DONE, page.url, 200, **values)
+
+
+def make_page_url(path: str) -> PageUrl:
+    return PageUrl(HOST + path, HOST + path)
+
+
+def test_pages_that_wait_for_another_one_are_no_parameters_of_a_query() -> None:
+    """SQLite and PostgreSQL limit the parameters of a query, to less than the pages that can wait."""
+    with Database("sqlite://") as store:
+        store.write_now(lambda connection: limit_parameters(connection, 1000))
+        frontier = Frontier(store, [f"/login?v={number}" for number in range(1500)])
+        assert len(frontier.first) == 1
+        assert frontier.lease() == (), "the others wait"
+
+
+def limit_parameters(connection: Connection, count: int) -> None:
+    driver: Any = connection.connection.driver_connection
+    driver.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, count)
+
+
+def test_short_texts_that_prove_nothing_are_not_read_one_after_the_other() -> None:
+    with Database("sqlite://") as store:
+        frontier = Frontier(store, [f"/login?v={number}" for number in range(100)])
+        leased = frontier.first
+        for _ in range(6):
+            assert len(leased) == 1
+            leased = frontier.lease(frontier.read(leased[0], "Log in"))
+        assert len(leased) == 10
 
 
 KINDS = [

@@ -39,7 +39,6 @@ from canonry.crawler.politeness import Politeness
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind
 from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl, judge_outcome
 from canonry.crawler.sitemap_fetch import fetch_with_retries
-from canonry.crawler.sitemap_lease import SitemapFailure
 from canonry.crawler.trap_rules import find_page_pattern
 from canonry.crawler.traps import Phrases, digest_text
 from canonry.errors import FetchFailed, StartMoved
@@ -73,6 +72,7 @@ if TYPE_CHECKING:
     from canonry.net.http_exchange import Archive
     from canonry.net.response import Fetch, Validators
     from canonry.net.site_access import SiteAccess
+    from canonry.net.sitemap import NamedUrl
     from canonry.settings import Settings
 
 _ACCEPT = "text/html, application/xhtml+xml, */*;q=0.8"
@@ -438,22 +438,32 @@ class CrawlRun:
 
     async def _read_sitemaps(self, start: PageUrl) -> None:
         """Queue the pages that the site's sitemaps name; the origin of the start page is that of the URLs on it."""
-        sitemaps = await self._politeness.find_sitemaps(start.requested_url, start.origin)
-        pages: list[PageUrl] = []
-        failures: list[SitemapFailure] = []
         fetch: Fetch = partial(self._watch.fetch_patiently, fetch=self._sitemap_fetch)
         fetch = partial(fetch_with_retries, fetch=fetch, options=self.options, clock=self.clock)
+        pages: list[PageUrl] = []
+        failures: list[FetchFailed] = []
+        sitemaps: list[NamedUrl] = []
+        try:
+            sitemaps += await self._politeness.find_sitemaps(start.requested_url, start.origin, fetch=fetch)
+        except FetchFailed as error:
+            failures.append(error)
         async for found in iter_sitemap_pages(sitemaps, fetch):
             if isinstance(found, FetchFailed):
-                failures.append(SitemapFailure(found.target, found.reason))
+                failures.append(found)
                 continue
             if (page := self._judge.judge_sitemap_url(found.url, found.origin)) is not None:
                 pages.append(page)
             if len(pages) >= _SITEMAP_BATCH_URLS:
-                await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0].url)
+                await self._add_listed_pages(pages, sitemap=sitemaps[0].url)
                 pages = []
-        await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0].url)
+        if pages:
+            await self._add_listed_pages(pages, sitemap=sitemaps[0].url)
         await self.crawls.finish_sitemaps(self.crawl.id, self._owner, failures)
+
+    async def _add_listed_pages(self, pages: list[PageUrl], *, sitemap: str) -> None:
+        """Queue pages that sitemaps list; `sitemap` is the first of these."""
+        await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemap)
+        self._judge.remember_pages(pages, depth=1)
 
     def _may_open(self, url: str) -> bool:
         """Return whether the target of a refresh is opened: not if robots.txt disallows it or it is off the site."""

@@ -18,7 +18,14 @@ from canonry.crawler.page_choice import change_rules
 from canonry.crawler.pages import Page, PageLink, mask_url, select_external
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
 from canonry.crawler.results import RECORDED, PageChange, PageOutcome, PageState, PageUrl, judge_outcome
-from canonry.crawler.sitemap_lease import NOT_LEASED, SitemapFailure, finish_sitemaps, release_sitemaps
+from canonry.crawler.sitemap_lease import (
+    NOT_LEASED,
+    SitemapFailure,
+    finish_sitemaps,
+    may_read_again,
+    read_failures,
+    release_sitemaps,
+)
 from canonry.errors import TRANSIENT_FAILURES, CrawlNotFound, FailureKind
 from canonry.net.origin import Origin
 from canonry.net.page_facts import parse_facts
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
     from canonry.core.policy import Policy
     from canonry.crawler.crawl_options import CrawlOptions
     from canonry.crawler.results import FrontierBatch, Outage, PageResult
+    from canonry.errors import FetchFailed
     from canonry.store.database import Database
 
 
@@ -195,7 +203,7 @@ class CrawlStore:
         """Let a crawl continue, under these options.
 
         Pages that another attempt may read are queued again, and pages that a lower maximum depth left out are queued.
-        The sitemaps are read again, unless the crawl was done with them.
+        The sitemaps are read again, unless the crawl was done with them and another attempt would not help.
         """
         values = {"state": CrawlState.RUNNING, "finished_at": None, "options": options.to_json()}
         values |= {"failure": "", "failure_kind": "", "moved_to": "", "down_since": None, "paused_until": None}
@@ -208,11 +216,13 @@ class CrawlStore:
         )
 
         def work(connection: Connection) -> None:
-            stored = select(crawls.c.options, crawls.c.state, crawls.c.sitemaps_until).where(crawls.c.id == crawl_id)
+            names = ("options", "state", "sitemaps_until", "sitemap_failures")
+            stored = select(*[crawls.c[name] for name in names]).where(crawls.c.id == crawl_id)
             row = connection.execute(stored.with_for_update()).one()
             before = parse_options(row.options)
             until = row.sitemaps_until if options.sitemaps else None
-            if options.sitemaps and until is None and not (before.sitemaps and row.state == CrawlState.DONE):
+            is_read = before.sitemaps and row.state == CrawlState.DONE and not may_read_again(row.sitemap_failures)
+            if options.sitemaps and until is None and not is_read:
                 until = NOT_LEASED
             change = update(crawls).where(crawls.c.id == crawl_id).values(**values, sitemaps_until=until)
             connection.execute(change)
@@ -233,14 +243,21 @@ class CrawlStore:
         await self.database.write(work)
 
     async def has_retries(self, crawl_id: int) -> bool:
-        """Return whether pages failed that another attempt may read."""
-        query = (
+        """Return whether pages or sitemaps failed that another attempt may read."""
+        pages = (
             select(crawl_pages.c.id)
             .where(crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.FAILED)
             .where(crawl_pages.c.failure.in_(TRANSIENT_FAILURES))
             .limit(1)
         )
-        return await self.database.read(lambda connection: connection.execute(query).first() is not None)
+        sitemaps = select(crawls.c.sitemap_failures).where(crawls.c.id == crawl_id)
+
+        def work(connection: Connection) -> bool:
+            if connection.execute(pages).first() is not None:
+                return True
+            return may_read_again(connection.execute(sitemaps).scalar() or "[]")
+
+        return await self.database.read(work)
 
     async def fail(self, crawl_id: int, failure: CrawlFailure, now: datetime) -> None:
         """End a crawl that cannot begin."""
@@ -330,7 +347,7 @@ class CrawlStore:
 
         await self.database.write(work)
 
-    async def finish_sitemaps(self, crawl_id: int, owner: str, failures: Sequence[SitemapFailure]) -> None:
+    async def finish_sitemaps(self, crawl_id: int, owner: str, failures: Sequence[FetchFailed]) -> None:
         """Store that this owner has read the sitemaps to the end, except these."""
         await self.database.write(lambda connection: finish_sitemaps(connection, crawl_id, owner, failures))
 
@@ -405,7 +422,9 @@ def _make_crawl(row: Row[Any]) -> Crawl:
         row.finished_at,
         frontier.read_outage(row.down_since, row.paused_until),
         row.previous_id,
-        tuple([SitemapFailure(mask_url(url), mask_url(reason)) for url, reason in json.loads(row.sitemap_failures)]),
+        tuple(
+            [SitemapFailure(mask_url(each.url), mask_url(each.reason)) for each in read_failures(row.sitemap_failures)]
+        ),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, Row, bindparam, select, text, update
+from sqlalchemy import Connection, Row, bindparam, select, text, tuple_, update
 
 from canonry.crawler.control_fetches import ControlKind, save_controls
 from canonry.crawler.crawl_rules import load_active_rules
@@ -107,7 +107,7 @@ _SELECT_FRESH = (
     select(*_LEASED_COLUMNS)
     .where(crawl_pages.c.crawl_id == bindparam("of"), crawl_pages.c.state == PageState.QUEUED)
     .where(crawl_pages.c.begun_at.is_(None), crawl_pages.c.depth <= bindparam("level"))
-    .where(crawl_pages.c.id.not_in(bindparam("held", expanding=True)))
+    .where(tuple_(crawl_pages.c.depth, crawl_pages.c.id) > tuple_(bindparam("after_depth"), bindparam("after_id")))
     .order_by(crawl_pages.c.depth, crawl_pages.c.id)
     .limit(bindparam("count"))
 )
@@ -162,41 +162,54 @@ def record_and_lease(
     if row is None:  # the crawl was removed
         return FrontierBatch(is_over=True)
     crawl = _CrawlRow(*row)
-    comparison = Comparison(connection, crawl.previous_id)
-    recorded, ended = (
-        _record(
+    recorded: list[RecordedPage] = []
+    if results:
+        recorded, ended = _record(
             connection,
             crawl_id,
             owner,
             results,
             options,
             now=stamp(now),
-            comparison=comparison,
+            comparison=Comparison(connection, crawl.previous_id),
             learn_policy=learn_policy,
         )
-        if results
-        else ([], 0)
-    )
-    if ended != len(recorded):  # a skipped page does not count towards the limit
-        crawl = crawl._replace(taken=crawl.taken + len(recorded) - ended)
-        _set_taken(connection, crawl_id, crawl.taken)
+        if ended != len(recorded):  # a skipped page does not count towards the limit
+            crawl = crawl._replace(taken=crawl.taken + len(recorded) - ended)
+            _set_taken(connection, crawl_id, crawl.taken)
     until = stamp(now + LEASE_DURATION)
     if renews:
         connection.execute(_RENEW_LEASES, {"crawl_id": crawl_id, "owner": owner, "until": until})
         renew_sitemap_lease(connection, crawl_id, owner, until=until)
     connection.execute(_EXPIRE_LEASES, {"crawl_id": crawl_id, "now": stamp(now)})
+    batch = _lease_next(connection, crawl_id, owner, crawl, options, want=want, now=now, learn_policy=learn_policy)
+    return replace(batch, recorded=tuple(recorded))
+
+
+def _lease_next(
+    connection: Connection,
+    crawl_id: int,
+    owner: str,
+    crawl: _CrawlRow,
+    options: CrawlOptions,
+    *,
+    want: int,
+    now: datetime,
+    learn_policy: Policy | None,
+) -> FrontierBatch:
+    """Lease pages or the sitemaps to this owner, or tell it to learn, to wait, or that the crawl is over."""
     if crawl.state != "running":
-        return FrontierBatch(tuple(recorded), is_over=True)
+        return FrontierBatch(is_over=True)
     outage = crawl.outage
     if outage is not None and now < outage.paused_until:
         wait = (outage.paused_until - now).total_seconds()
-        return FrontierBatch(tuple(recorded), wait=wait, host=crawl.host, outage=outage)
-    max_pages, max_depth = options.max_pages, _limit_depth(options.depth)
+        return FrontierBatch(wait=wait, host=crawl.host, outage=outage)
     # Until the start page was read, there is no site whose sitemaps could be read.
     sitemaps_of = None if crawl.sitemaps_until is None else find_start_page(connection, crawl_id)
     if sitemaps_of is not None and want > 0 and (crawl.sitemaps_until or NOT_LEASED) < stamp(now):
-        lease_sitemaps(connection, crawl_id, owner, until=until)
-        return FrontierBatch(tuple(recorded), host=crawl.host, outage=outage, sitemaps_of=sitemaps_of)
+        lease_sitemaps(connection, crawl_id, owner, until=stamp(now + LEASE_DURATION))
+        return FrontierBatch(host=crawl.host, outage=outage, sitemaps_of=sitemaps_of)
+    max_pages, max_depth = options.max_pages, _limit_depth(options.depth)
     levels = Levels(*connection.execute(_SELECT_LEVELS, {"crawl_id": crawl_id, "max_depth": max_depth}).one())
     leased = _lease(
         connection,
@@ -212,24 +225,22 @@ def record_and_lease(
     )
     is_ending = not leased and want > 0 and is_exhausted(levels, taken=crawl.taken, max_pages=max_pages)
     taken_to_learn = None
-    if learn_policy is not None:
+    if learn_policy is not None and want > 0:
         progress = load_learning_progress(connection, crawl_id)
         if is_learning_due(progress, taken=crawl.taken, is_exhausted=is_ending):
             taken_to_learn = crawl.taken
+    batch = FrontierBatch(leased=tuple(leased), host=crawl.host, outage=outage, taken_to_learn=taken_to_learn)
     if leased:
-        return FrontierBatch(
-            tuple(recorded), tuple(leased), host=crawl.host, outage=outage, taken_to_learn=taken_to_learn
-        )
-    if sitemaps_of is not None:  # another process reads the sitemaps, and may find pages
-        return FrontierBatch(tuple(recorded), wait=_POLL_SECONDS, host=crawl.host, outage=outage)
-    if is_ending and taken_to_learn is not None:  # rules may fail: the crawl is over if they do not
-        return FrontierBatch(tuple(recorded), wait=_POLL_SECONDS, taken_to_learn=taken_to_learn)
+        return batch
+    # Another process that reads the sitemaps may find pages, and rules may fail: the crawl is over if they do not.
+    if sitemaps_of is not None or (is_ending and taken_to_learn is not None):
+        return replace(batch, wait=_POLL_SECONDS)
     if is_ending:
-        is_over = _end(connection, crawl_id, crawl, max_depth=max_depth, now=now)
-        return FrontierBatch(tuple(recorded), is_over=is_over)
+        return replace(batch, is_over=_end(connection, crawl_id, crawl, max_depth=max_depth, now=now))
+    if levels.open_depth is not None or not want:
+        return replace(batch, wait=_POLL_SECONDS)
     retry_at = levels.last_retry_at if levels.retry_at is None else levels.retry_at
-    wait = _count_seconds_until(retry_at, now) if levels.open_depth is None else _POLL_SECONDS
-    return FrontierBatch(tuple(recorded), wait=wait, outage=outage)
+    return replace(batch, wait=_count_seconds_until(retry_at, now))
 
 
 def _end(connection: Connection, crawl_id: int, crawl: _CrawlRow, *, max_depth: int, now: datetime) -> bool:
@@ -261,36 +272,51 @@ def _lease(
     if want > 0 and retry_at is not None and retry_at <= stamp(now):
         due = {"of": crawl_id, "now": stamp(now), "count": want, "is_last": int(is_last)}
         leased += [_make_leased_page(row) for row in connection.execute(_SELECT_RETRIES, due)]
+        _lease_to(connection, owner, leased, now=now)
     if count := count_fresh(levels, want=want - len(leased), taken=taken, max_pages=max_pages):
-        new = _choose_fresh(connection, crawl_id, count, max_depth=max_depth, learn_policy=learn_policy)
+        new = _lease_fresh(connection, crawl_id, owner, count, max_depth=max_depth, now=now, learn_policy=learn_policy)
         _set_taken(connection, crawl_id, taken + len(new))
         leased += new
-    if leased:
-        until = stamp(now + LEASE_DURATION)
-        rows = [{"id": page.id, "owner": owner, "until": until, "now": stamp(now)} for page in leased]
-        connection.execute(_LEASE_PAGE, rows)
     return leased
 
 
-def _choose_fresh(
-    connection: Connection, crawl_id: int, count: int, *, max_depth: int, learn_policy: Policy | None
+def _lease_fresh(
+    connection: Connection,
+    crawl_id: int,
+    owner: str,
+    count: int,
+    *,
+    max_depth: int,
+    now: datetime,
+    learn_policy: Policy | None,
 ) -> list[LeasedPage]:
-    """Return pages that were never opened, without those that the rules of the crawl skip."""
+    """Lease pages that were never opened, without those that the rules of the crawl skip."""
     rules = load_active_rules(connection, crawl_id)
-    chosen: list[LeasedPage] = []
-    held: list[int] = [0]
-    while len(chosen) < count:
-        size = max(count - len(chosen), _PAGES_PER_CHOICE) if rules else count
-        fresh = {"of": crawl_id, "level": max_depth, "count": size, "held": held}
+    leased: list[LeasedPage] = []
+    after = (-1, 0)  # depth and id of the last page that was looked at: those that wait stay in the queue
+    while len(leased) < count:
+        size = max(count - len(leased), _PAGES_PER_CHOICE) if rules else count
+        fresh = {"of": crawl_id, "level": max_depth, "count": size, "after_depth": after[0], "after_id": after[1]}
         pages = [_make_leased_page(row) for row in connection.execute(_SELECT_FRESH, fresh)]
-        if not rules:
-            return pages
         if not pages:
             break
-        choice = choose_pages(connection, crawl_id, pages, rules, count=count - len(chosen), learn_policy=learn_policy)
-        chosen += choice.leased
-        held += choice.seen
-    return chosen
+        after = (pages[-1].depth, pages[-1].id)
+        chosen = pages
+        if rules:
+            left = count - len(leased)
+            chosen = choose_pages(connection, crawl_id, pages, rules, count=left, learn_policy=learn_policy)
+        _lease_to(connection, owner, chosen, now=now)  # the next pages may have to wait for these
+        leased += chosen
+        if not rules:
+            break
+    return leased
+
+
+def _lease_to(connection: Connection, owner: str, pages: Sequence[LeasedPage], *, now: datetime) -> None:
+    if pages:
+        until = stamp(now + LEASE_DURATION)
+        rows = [{"id": page.id, "owner": owner, "until": until, "now": stamp(now)} for page in pages]
+        connection.execute(_LEASE_PAGE, rows)
 
 
 def _limit_depth(max_depth: int | None) -> int:

@@ -160,17 +160,20 @@ class Judge:
         source, destination = _remove_scheme(source), _remove_scheme(destination)
         if source == destination or destination not in self._known or destination in self._redirects:
             return True
+        if len(self._redirects) >= _MAX_KNOWN_PAGES:
+            self._redirects.clear()
         self._redirects[source] = destination
         return False
 
     def judge_sitemap_url(self, url: str, origin: Origin) -> PageUrl | None:
-        """Return the page that a sitemap of this origin names, or None if it is not crawled; its depth is 1."""
+        """Return the page that a sitemap of this origin names, or None if it is not crawled; its depth is 1.
+
+        As with `find_pages`, it counts as known after `remember_pages`.
+        """
         verdict = self._judge_target(url)
         if verdict.verdict is not Verdict.CRAWL or verdict.url is None or not may_follow(0, self._max_depth):
             return None
-        requested_url = url.partition("#")[0]
-        self._known[_remove_scheme(verdict.url)] = _FoundPage(requested_url, verdict.url.startswith("https:"), 1)
-        return PageUrl(verdict.url, requested_url, origin)
+        return PageUrl(verdict.url, url.partition("#")[0], origin)
 
     def _judge_links(self, links: tuple[Link, ...], *, page: str, is_nofollow: bool) -> tuple[PageLink, ...]:
         judged: list[PageLink] = []

@@ -6,6 +6,7 @@ their links is, under the rules, also a link of a page that stays.
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from dataclasses import replace
 from functools import partial
@@ -39,7 +40,31 @@ class _ReadPage(NamedTuple):
     id: int
     url: str
     form: str
-    targets: frozenset[str]  # the forms of its links
+    targets: array[int]  # the numbers of the forms of its links: a set of them takes twenty times the memory
+
+
+class _Forms:
+    """The forms of URLs, with a number for each."""
+
+    def __init__(self, forms: LearnedForms) -> None:
+        self._make = forms.make
+        self._known: dict[str, int] = {}  # by URL
+        self._numbers: dict[str, int] = {}
+        self._texts: list[str] = []
+
+    def get_number(self, url: str) -> int:
+        """Return the number of the form of a URL."""
+        number = self._known.get(url)
+        if number is None:
+            form = self._make(url)
+            number = self._known[url] = self._numbers.setdefault(form, len(self._texts))
+            if number == len(self._texts):
+                self._texts.append(form)
+        return number
+
+    def get_text(self, url: str) -> str:
+        """Return the form of a URL."""
+        return self._texts[self.get_number(url)]
 
 
 def learn_from_crawl(database: Database, crawl_id: int, policy: Policy, *, taken: int) -> None:
@@ -68,27 +93,21 @@ def _choose_rules(
     """Return the pages that were read with their forms, and the rules that lose no link."""
     while states:
         forms = LearnedForms(policy, states)
-        pages = list(_read_pages(database, crawl_id, forms))
-        adding, partial = _compare_links(pages, forms)
+        numbered = _Forms(forms)
+        pages = list(_read_pages(database, crawl_id, numbered))
+        adding, partial = _compare_links(pages, forms, numbered)
         if not adding:
             return pages, {key: replace(state, is_partial=key in partial) for key, state in states.items()}
         states = {key: state for key, state in states.items() if key not in adding}
     return [], {}
 
 
-def _read_pages(database: Database, crawl_id: int, forms: LearnedForms) -> Iterator[_ReadPage]:
-    known: dict[str, str] = {}
-
-    def make_form(url: str) -> str:
-        if url not in known:
-            known[url] = forms.make(url)
-        return known[url]
-
+def _read_pages(database: Database, crawl_id: int, forms: _Forms) -> Iterator[_ReadPage]:
     after = 0
     while rows := database.read_now(partial(_select_read, crawl_id=crawl_id, after=after)):
         for row in rows:
-            targets = frozenset(map(make_form, list_targets(row[2], Verdict.CRAWL)))
-            yield _ReadPage(row[0], row[1], make_form(row[1]), targets)
+            targets = array("I", {forms.get_number(url) for url in list_targets(row[2], Verdict.CRAWL)})
+            yield _ReadPage(row[0], row[1], forms.get_text(row[1]), targets)
         after = rows[-1][0]
 
 
@@ -97,7 +116,7 @@ def _select_read(connection: Connection, crawl_id: int, after: int) -> list[tupl
     return [(row.id, row.url, row.links) for row in connection.execute(_SELECT_READ, values)]
 
 
-def _compare_links(pages: list[_ReadPage], forms: LearnedForms) -> tuple[set[str], set[str]]:
+def _compare_links(pages: list[_ReadPage], forms: LearnedForms, numbered: _Forms) -> tuple[set[str], set[str]]:
     """Return the rules whose pages have links that no other page has, and those whose pages lack links."""
     groups: defaultdict[str, list[tuple[frozenset[str], _ReadPage]]] = defaultdict(list)
     for page in pages:
@@ -106,15 +125,16 @@ def _compare_links(pages: list[_ReadPage], forms: LearnedForms) -> tuple[set[str
     staying = {
         form: min(members, key=lambda member: (len(member[0]), member[1].id)) for form, members in groups.items()
     }
-    linked = set(staying).union(*(page.targets for _, page in staying.values()))
+    linked = {numbered.get_number(page.url) for _, page in staying.values()}
+    linked.update(*(page.targets for _, page in staying.values()))
     adding: set[str] = set()
     partial: set[str] = set()
     for form, members in groups.items():
         first_rules, first = staying[form]
         for rules, page in members:
             blamed = (rules - first_rules) or rules
-            if page.targets - linked:
+            if not linked.issuperset(page.targets):
                 adding |= blamed
-            if first.targets - page.targets - {form}:
+            if page is not first and not {*page.targets, numbered.get_number(first.url)}.issuperset(first.targets):
                 partial |= blamed
     return adding, partial

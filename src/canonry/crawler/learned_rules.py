@@ -201,10 +201,11 @@ class LearnedSkips:
             return None
         is_control = int(key[:8], 16) % _FORMS_PER_CONTROL == 0 and len(members) == 1
         if is_control or not self._is_confirmed(page.url, read[0].url):
-            # One at a time, so that pages of several forms confirm a rule.
+            # One at a time, so that pages of several forms confirm a rule. If many texts of a form proved nothing, the
+            # next one is not worth waiting for.
             is_open = key in self._opened or any(row.state == PageState.FETCHING for row in members)
             self._opened.add(key)
-            return Wait() if is_open else None
+            return Wait() if is_open and len(read) <= _MAX_COMPARED else None
         return Skip(page.id, SkipReason.LEARNED_RULE, involved[0], read[0].url)
 
     def _is_confirmed(self, url: str, read_url: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, text
@@ -35,18 +35,6 @@ _SKIP_PAGE = text(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which of the next pages are leased and which are skipped.
-
-    `seen` has the pages that were judged and stay queued: leased ones, and those that wait for another spelling.
-    """
-
-    leased: tuple[LeasedPage, ...]
-    skipped: tuple[Skip, ...]
-    seen: tuple[int, ...]
-
-
 def choose_pages(
     connection: Connection,
     crawl_id: int,
@@ -55,10 +43,11 @@ def choose_pages(
     *,
     count: int,
     learn_policy: Policy | None = None,
-) -> Choice:
-    """Decide which of these pages are read, at most `count`, and mark those as skipped that a rule covers.
+) -> list[LeasedPage]:
+    """Return which of these pages are read, at most `count`; mark those as skipped that a rule covers.
 
-    Learned rules are used with `learn_policy`, the policy of the crawl.
+    The others stay in the queue: another URL of the same page is read first. Learned rules are used with
+    `learn_policy`, the policy of the crawl.
     """
     sessions = SessionSkips(connection, crawl_id, pages, rules)
     forms = make_forms(rules, learn_policy)
@@ -68,7 +57,6 @@ def choose_pages(
         learned = LearnedSkips(connection, crawl_id, pages, forms, confirmed)
     leased: list[LeasedPage] = []
     skipped: list[Skip] = []
-    seen: list[int] = []
     for page in pages:
         if len(leased) >= count:
             break
@@ -82,9 +70,7 @@ def choose_pages(
                 decision = learned.decide(page)
         if isinstance(decision, Skip):
             skipped.append(decision)
-            continue
-        seen.append(page.id)
-        if decision is None:
+        elif decision is None:
             leased.append(page)
     if skipped:
         connection.execute(_SKIP_PAGE, [asdict(skip) for skip in skipped])
@@ -92,7 +78,7 @@ def choose_pages(
     rules |= sessions.rules
     if learned is not None:
         learned.save_keys(connection, leased)
-    return Choice(tuple(leased), tuple(skipped), tuple(seen))
+    return leased
 
 
 def change_rules(

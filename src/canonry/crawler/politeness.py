@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from canonry.core.url import join, parse, read_url
-from canonry.errors import InvalidUrl
+from canonry.errors import FetchFailed, InvalidUrl
 from canonry.net.robots import Robots, fetch_robots
 from canonry.net.sitemap import NamedUrl
 
@@ -77,10 +77,17 @@ class Politeness:
         rules = self._known.get(parse(url).get_origin())
         return rules is not None and not rules.allows(url)
 
-    async def find_sitemaps(self, url: str, named_by: Origin) -> tuple[NamedUrl, ...]:
-        """Return the sitemaps that robots.txt names, or else the usual one."""
+    async def find_sitemaps(self, url: str, named_by: Origin, *, fetch: Fetch) -> tuple[NamedUrl, ...]:
+        """Return the sitemaps that robots.txt names, or else the usual one.
+
+        If robots.txt cannot be read now, it is requested with `fetch`, which may try again; FetchFailed if that fails.
+        """
         rules = await self.get_rules(url, named_by)
         site = parse(url).get_origin()
+        if rules.failure is not None and rules.failure.is_transient:
+            rules = await fetch_robots(self.add_credentials(site), fetch, self._token, origin=named_by)
+        if rules.failure is not None:
+            raise FetchFailed(f"{site}/robots.txt", rules.failure.detail, kind=rules.failure.kind)
         usual = NamedUrl(f"{site}/sitemap.xml", named_by)
         named: list[NamedUrl] = []
         for each in rules.sitemaps:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select, text, update
 
 from canonry.crawler.results import PageState, PageUrl
+from canonry.errors import FailureKind
 from canonry.net.origin import Origin
 from canonry.store.schema import crawl_pages, crawls
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from sqlalchemy import Connection
+
+    from canonry.errors import FetchFailed
 
 NOT_LEASED = ""  # as `sitemaps_until`: before any time
 _RENEW = text(
@@ -33,6 +36,16 @@ class SitemapFailure:
 
     url: str
     reason: str
+
+
+def read_failures(stored: str) -> list[SitemapFailure]:
+    """Return the failures that the database has as JSON."""
+    return [SitemapFailure(url, reason) for url, reason, *_ in json.loads(stored)]
+
+
+def may_read_again(stored: str) -> bool:
+    """Return whether another attempt may read one of the sitemaps whose failures the database has as JSON."""
+    return any(is_transient for _, _, *values in json.loads(stored) for is_transient in values)
 
 
 def find_start_page(connection: Connection, crawl_id: int) -> PageUrl | None:
@@ -71,8 +84,9 @@ def release_sitemaps(connection: Connection, crawl_id: int, owners: Collection[s
     connection.execute(change)
 
 
-def finish_sitemaps(connection: Connection, crawl_id: int, owner: str, failures: Sequence[SitemapFailure]) -> None:
+def finish_sitemaps(connection: Connection, crawl_id: int, owner: str, failures: Sequence[FetchFailed]) -> None:
     """Store that this owner has read the sitemaps to the end, except these."""
+    # A refused URL has the kind OTHER, which counts as transient: another attempt does not help there.
+    rows = [(each.target, each.reason, each.is_transient and each.kind is not FailureKind.OTHER) for each in failures]
     change = update(crawls).where(crawls.c.id == crawl_id, crawls.c.sitemaps_lease == owner)
-    failed = json.dumps([(each.url, each.reason) for each in failures])
-    connection.execute(change.values(sitemaps_lease="", sitemaps_until=None, sitemap_failures=failed))
+    connection.execute(change.values(sitemaps_lease="", sitemaps_until=None, sitemap_failures=json.dumps(rows)))

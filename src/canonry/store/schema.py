@@ -592,7 +592,7 @@ crawls = Table(
     Column("is_previous_queued", Integer, nullable=False, server_default="0"),  # pages that only that crawl had found
     Column("sitemaps_lease", Text, nullable=False, server_default=""),  # who reads the sitemaps
     Column("sitemaps_until", Text),  # until when, '' if nobody does; null if there is nothing to read
-    Column("sitemap_failures", Text, nullable=False, server_default="[]"),  # JSON: URL and reason
+    Column("sitemap_failures", Text, nullable=False, server_default="[]"),  # JSON: URL, reason, is_transient
     Index("crawls_by_seed", "seed", "id"),
 )
 
