@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, text, update
 
 from canonry.core.keys import replace_unstorable
 from canonry.errors import StoreError, TokenNotFound
@@ -279,7 +279,14 @@ def _parse_user(row: Sequence[Any]) -> User:
     return User(user_id, name, bool(is_admin), created_at)
 
 
+def _lock_users(connection: Connection) -> None:
+    """Wait for other transactions that add or remove users: the first and the last user are special."""
+    if connection.dialect.name == "postgresql":  # SQLite has one writer
+        connection.execute(text("LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE"))
+
+
 def _add(connection: Connection, name: str, now: str, *, is_admin: bool) -> NewUser:
+    _lock_users(connection)
     if connection.execute(select(users.c.id).where(users.c.name == name)).first() is not None:
         raise AccountError(AccountProblem.NAME_TAKEN, name)
     is_first = connection.execute(select(users.c.id).limit(1)).first() is None
@@ -294,6 +301,7 @@ def _add(connection: Connection, name: str, now: str, *, is_admin: bool) -> NewU
 
 
 def _remove(connection: Connection, name: str) -> int:
+    _lock_users(connection)
     user_id = _get_id(connection, name)
     is_last = connection.execute(select(func.count()).select_from(users)).scalar_one() == 1
     if is_last:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,7 +31,6 @@ from loopback import LoopbackWeb, in_a_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from pathlib import Path
     from typing import Any
 
     from canonry.feeds.ingest_report import Report
@@ -171,6 +172,38 @@ def test_a_command_that_only_reads_opens_an_unwritable_store_under_an_old_policy
     assert len(warnings) == 2, "what cannot be recorded as said is said again"
 
 
+@pytest.mark.parametrize("close", [remount_read_only, fill])
+@in_a_loop
+async def test_items_in_the_write_ahead_log_are_known(tmp_path: Path, close: Callable[[Path], None]) -> None:
+    """A copy of a store in use has a log, but no shared-memory file, and none can be made."""
+    pages = {URL: turns(ok(rss(1)), ok(rss(1, 2)), ok(rss(1, 2, 3)), ok(rss(1, 2, 3)))}
+    file = tmp_path / "feeds.db"
+    with mount(tmp_path / "mounted") as folder:
+        async with LoopbackWeb(pages) as web:
+            with Database(f"sqlite:///{file}") as database:
+                await ingest(database, web)
+                with database.engine.connect() as connection:
+                    cursor = connection.connection.cursor()
+                    assert cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() == (0, 0, 0)
+                await ingest(database, web)  # only the log has this item
+                for name in (file, Path(f"{file}-wal")):
+                    shutil.copy(name, folder)
+            log = folder / f"{file.name}-wal"
+            before = log.read_bytes()
+            close(folder)
+            link = tmp_path / "link.db"
+            link.symlink_to(folder / file.name)
+            report = await ingest(f"sqlite:///{link}", web)
+            assert [(record.outcome, record.title) for record in report.items] == [(NEW, "Post 3")]
+            check_unwritten(report)
+            assert log.read_bytes() == before
+            if close is fill:
+                for filler in folder.glob("filler*"):
+                    filler.unlink()
+                report = await ingest(f"sqlite:///{link}", web)
+                assert (counts(report), report.warnings) == ((1, 0, 2), [])
+
+
 @in_a_loop
 async def test_validators_of_an_unwritable_store_are_sent(close_store: tuple[str, Callable[[], str]]) -> None:
     url, close = close_store
@@ -250,6 +283,29 @@ async def test_a_feed_is_found_under_its_alias_and_its_first_url(tmp_path: Path)
             assert counts(report) == (0, 0, 6)
             check_unwritten(report)
             assert {outcome.feed_url for outcome in report.feeds} == {URL}
+
+
+@in_a_loop
+async def test_an_update_is_reported_although_another_feed_of_the_run_has_shown_the_item(tmp_path: Path) -> None:
+    changed = rss(1).replace("Text of 1", "A new text of 1")
+    pages = {URL: ok(rss(1)), TWIN: turns(ok(rss(1)), ok(changed))}
+    async with LoopbackWeb(pages) as web:
+        with Database(f"sqlite:///{tmp_path}/feeds.db") as database:
+            assert counts(await ingest(database, web, URL, TWIN)) == (1, 0, 1)
+            forbid_writing(database)
+            assert counts(await ingest(database, web, URL, TWIN)) == (0, 1, 1)
+
+
+@in_a_loop
+async def test_items_that_only_the_store_knows_to_be_one_are_one(tmp_path: Path) -> None:
+    """The guids of the second document are ambiguous in the store, but not in memory."""
+    first = [item(title, "", guid, "x") for guid, title in (("x", "A"), ("x", "B"), ("y", "C"), ("y", "D"))]
+    second = [item("E", "", guid, "x") for guid in ("x", "y")]
+    async with LoopbackWeb({URL: turns(ok(feed_of(*first)), ok(feed_of(*second)))}) as web:
+        with Database(f"sqlite:///{tmp_path}/feeds.db") as database:
+            assert counts(await ingest(database, web)) == (4, 0, 0)
+            forbid_writing(database)
+            assert counts(await ingest(database, web)) == (1, 0, 0)
 
 
 @in_a_loop

@@ -47,6 +47,7 @@ class UnwritableFeedStore(FeedStore):
         super().__init__(memory)
         self._stored = FeedStore(stored)
         self._stored_ids: dict[int, int] = {}  # of feeds, by their id in memory
+        self._merged_ids: set[int] = set()  # of feeds with a document in memory
         policy = stored.read_now(partial(get_policy, purpose=ENTRY))
         memory.write_now(partial(repin_policy, purpose=ENTRY, policy_id=policy))
 
@@ -97,14 +98,18 @@ class UnwritableFeedStore(FeedStore):
             )
         )
         merged = await super().merge(feed_id, document, now, seen_ttl_days=seen_ttl_days)
-        is_first = not feed.format  # the format is set by the first document
+        is_first = stored_id is not None and feed_id not in self._merged_ids
+        self._merged_ids.add(feed_id)
+        # Items may be one item under keys that only the database knows to be ambiguous.
+        matches = {match.item.parsed: match for match in stored.match.items}
         items = tuple(
             item._replace(
-                outcome=combine_outcomes(match.outcome, item.outcome, is_first=is_first and stored_id is not None),
+                outcome=combine_outcomes(match.outcome, item.outcome, is_first=is_first),
                 first_seen_at=stored.first_seen_at.get(match.entry_id or 0, item.first_seen_at),
                 shares_url_with=match.shares_url_with or item.shares_url_with,
             )
-            for match, item in zip(stored.match.items, merged.items, strict=True)
+            for item in merged.items
+            if (match := matches.get(item.parsed)) is not None
         )
         return replace(merged, items=items, conflicts=tuple(stored.match.conflicts) or merged.conflicts)
 

@@ -374,11 +374,19 @@ def _connect_to_write(connect: Callable[[], sqlite3.Connection], file: str) -> s
 def _connect_to_read(file: str) -> sqlite3.Connection:
     """Connect to a store that cannot be written.
 
-    A database with a write-ahead log needs a shared-memory file, which cannot be made there, unless it is opened as
-    immutable: https://www.sqlite.org/wal.html#read_only_databases
+    A database with a write-ahead log needs a shared-memory file, which cannot be made there. With exclusive locking
+    SQLite keeps the index of the log in its own memory: https://www.sqlite.org/wal.html#use_of_wal_without_shared_memory
+    A file that is only read cannot be locked exclusively, so nothing is locked. Without a log, the database is opened
+    as immutable: https://www.sqlite.org/wal.html#read_only_databases
     """
-    connection = sqlite3.connect(f"{Path(file).absolute().as_uri()}?immutable=1", uri=True, check_same_thread=False)
+    database = Path(file).resolve()  # SQLite, too, looks for the log beside the target of a symlink
+    log = Path(f"{database}-wal")
+    has_log = log.exists() and log.stat().st_size > 0
+    options = "mode=ro&vfs=unix-none" if has_log else "immutable=1"
+    connection = sqlite3.connect(f"{database.as_uri()}?{options}", uri=True, check_same_thread=False)
     connection.isolation_level = None
+    if has_log:
+        connection.execute("PRAGMA locking_mode=EXCLUSIVE")
     connection.execute("PRAGMA query_only=ON")
     return _add_functions(connection)
 
