@@ -173,6 +173,26 @@ ROWS: list[tuple[str, list[list[Item]], list[list[ItemOutcome]], list[list[int]]
         [[NEW, NEW, NEW], [NEW, DUPLICATE, DUPLICATE], [NEW, DUPLICATE, DUPLICATE]],
         [[1, 2, 3], [4, 1, 2], [5, 4, 1]],
     ),
+    *(
+        (
+            f"guids are places in the document, {why}",
+            [[post(number, guid=f"{place}", **same) for place, number in enumerate(shown)] for shown in ((2, 1), (3, 2, 1), (4, 3), (4, 3))],
+            [[NEW, NEW], [NEW, DUPLICATE, DUPLICATE], [NEW, DUPLICATE], [DUPLICATE, DUPLICATE]],
+            [[1, 2], [3, 1, 2], [4, 3], [4, 3]],
+        )
+        for why, same in {
+            "no links": {"link": ""},
+            "neither links nor dates": {"link": "", "published": ""},
+            "one link": {"link": "https://a.com/"},
+            "one title": {"title": "Open thread"},
+        }.items()
+    ),
+    (
+        "a title without link is edited while another item has the old one under another guid and date",
+        [[post(1, link=""), post(2, link="")], [post(1, link="", title="x"), post(2, link="", title="Post 1")]],
+        [[NEW, NEW], [UPDATED, UPDATED]],
+        [[1, 2], [1, 2]],
+    ),
     (
         "guids are URLs with another scheme and host, and all links are equal",
         [

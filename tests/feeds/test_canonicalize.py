@@ -882,6 +882,12 @@ def test_a_body_over_the_limit_is_refused() -> None:
     assert (caught.value.kind, caught.value.reason) == (FailureKind.TOO_LARGE, "the body is larger than 100 bytes")
 
 
+def test_a_body_within_a_larger_limit_is_read_to_its_end() -> None:
+    body = rss(*range(3), text="x" * (4 * 1024 * 1024))
+    found, _ = run_canonicalize(f"{A}/feed", {f"{A}/feed": ok(body)}, max_bytes=20 * 1024 * 1024)
+    assert found.feed is not None and found.feed.item_count == 3
+
+
 def test_unknown_probes_are_refused() -> None:
     with pytest.raises(ValueError, match="unknown probes: joomla; known: wordpress"):
         run_canonicalize(f"{A}/feed", {}, probes=["joomla"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
@@ -170,6 +171,19 @@ async def test_the_size_limit_of_a_feed(tmp_path: Path) -> None:
         assert result(await runs_.later()) == (FeedResult.FAILED, FailureKind.TOO_LARGE)
         await change(runs_, max_bytes=None)
         assert counts(await runs_.later(days=1)) == (0, 0, 3)
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+@in_a_loop
+async def test_a_feed_with_a_larger_size_limit_is_read_to_its_end(tmp_path: Path, *, is_json: bool) -> None:
+    text = "x" * (6 * 1024 * 1024)
+    items = [{"id": str(number), "content_text": text} for number in range(3)]
+    document = {"version": "https://jsonfeed.org/version/1.1", "title": "Blog", "items": items}
+    async with running({URL: ok(json.dumps(document) if is_json else rss(text=text))}, tmp_path) as runs_:
+        assert result(await runs_.run()) == (FeedResult.FAILED, FailureKind.TOO_LARGE)
+        await change(runs_, max_bytes="20MiB")
+        report = await runs_.later(days=1)
+        assert (counts(report), report.cut_items) == ((3, 0, 0), 0)
 
 
 @in_a_loop

@@ -37,7 +37,7 @@ VOLATILE = 2  # documents in a row in which nearly all known items change
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ADOPT_AFTER = 3
 # The rules of I3 by which a post may be an entry, the strongest first.
-GUID, PLACE, LEGACY, ELSEWHERE, IDENTICAL, HASH, FIRST_HASH = range(7)
+RANKS = GUID, PLACE, IDENTICAL, RENUMBERED, LEGACY, ELSEWHERE, HASH, FIRST_HASH = range(8)
 
 TextPair: TypeAlias = tuple[str, str]
 
@@ -158,6 +158,7 @@ class Model:
         self.entries: dict[int, ModelEntry] = {}
         self.ambiguous: set[tuple[str, str, str]] = set()
         self.documents: Counter[str] = Counter()
+        self.items: list[Post] = []  # of the document that is merged, without copies
         self.changed_documents: Counter[str] = Counter()
         self.buried: dict[tuple[object, ...], tuple[str, datetime]] = {}  # content hash and time of deletion
 
@@ -197,6 +198,7 @@ class Model:
         once: dict[object, Post] = {}
         for post in posts:
             once.setdefault(post.twin_name, post)
+        self.items = list(once.values())
         for kind, values in (
             ("guid", [post.guid for post in once.values()]),
             ("canonical_url", [post.place for post in once.values()]),
@@ -204,7 +206,7 @@ class Model:
             self.ambiguous |= {(feed, kind, value) for value, times in Counter(values).items() if value and times > 1}
         for post in once.values():
             if self._is_identifying(feed, "guid", post.guid) and any(
-                (feed, post.guid) in entry.guids and self._is_guid_reused(feed, post, posts, entry.get_post(feed))
+                (feed, post.guid) in entry.guids and self._is_guid_reused(feed, post, posts, entry)
                 for entry in self.entries.values()
             ):
                 self.ambiguous.add((feed, "guid", post.guid))
@@ -236,8 +238,12 @@ class Model:
             has_one_guid = not post.guid or not known.guid or post.guid == known.guid
             if has_one_guid or (is_alike and not is_old_guid_present):
                 return PLACE
+        is_guid_taken = known.guid != post.guid and any(other.guid == known.guid for other in self.items)
+        has_lost_guid = is_guid_taken and (feed, "guid", known.guid) in self.ambiguous
+        if has_lost_guid and known.fingerprint[1] == post.fingerprint[1] and self._has_guid_of_document(feed, entry):
+            return RENUMBERED
         is_legacy = has_guid and is_in_feed and post.guid in entry.legacy_guids
-        if is_legacy and not self._is_guid_reused(feed, post, posts, known):
+        if is_legacy and not self._is_guid_reused(feed, post, posts, entry):
             return LEGACY
         # Short guids are no evidence in another feed.
         has_same_guid = _is_same_text(post.guid, entry.post.guid) and len(post.guid) >= 8
@@ -261,9 +267,12 @@ class Model:
         is_same = self._has_first_hash(feed, post, posts) or known.fingerprint[1] == post.fingerprint[1]
         return FIRST_HASH if (feed, post.first_fallback_name) in entry.first_hashes and is_same else None
 
-    def _is_guid_reused(self, feed: str, post: Post, posts: Sequence[Post], known: Post) -> bool:
-        if not post.place or not known.place or post.place == known.place or post.title == known.title:
+    def _is_guid_reused(self, feed: str, post: Post, posts: Sequence[Post], entry: ModelEntry) -> bool:
+        known = entry.get_post(feed)
+        if post.fingerprint[1] == known.fingerprint[1]:
             return False
+        if not post.place or not known.place or post.place == known.place or post.title == known.title:
+            return feed in entry.by_feed and self._is_guid_renumbered(feed, post, entry)
         if not _is_same_text(post.published, known.published):
             return True
         # Edited, unless both are there.
@@ -271,6 +280,21 @@ class Model:
         return any((each.place, each.title) == (known.place, known.title) for each in posts) or any(
             (each.place, each.title) == (post.place, post.title) for each in before
         )
+
+    def _is_guid_renumbered(self, feed: str, post: Post, entry: ModelEntry) -> bool:
+        """Whether the entry, unchanged, has another guid now, or the item had another one."""
+        known = entry.get_post(feed)
+        if (post.title, post.published) == (known.title, known.published):
+            return False
+        others = [each for each in self.items if each.guid and each.guid != post.guid]
+        return any(each.fingerprint[1] == known.fingerprint[1] for each in others) or any(
+            self._has_guid_of_document(feed, other) and other.get_post(feed).fingerprint[1] == post.fingerprint[1]
+            for other in self.entries.values()
+            if other is not entry
+        )
+
+    def _has_guid_of_document(self, feed: str, entry: ModelEntry) -> bool:
+        return feed in entry.by_feed and any((feed, post.guid) in entry.guids for post in self.items)
 
     def _has_first_hash(self, feed: str, post: Post, posts: Sequence[Post]) -> bool:
         """Whether title and date are there, and no other item of the document without a guid has them and the link."""
@@ -399,7 +423,7 @@ def _check_choice(
 ) -> None:
     """Assert that the post got one of its strongest entries that no other post may claim as strongly, or a new one."""
     mine = chosen[fingerprint]
-    for level in (GUID, PLACE, LEGACY, ELSEWHERE, IDENTICAL, HASH, FIRST_HASH):
+    for level in RANKS:
         possible = {entry for entry, strength in levels[fingerprint].items() if strength == level}
         if mine in possible:
             return

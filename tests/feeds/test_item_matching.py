@@ -286,6 +286,20 @@ def test_a_reused_guid_becomes_ambiguous() -> None:
     assert [key.key_type for key in match.items[0].item.keys] == [URL]
 
 
+def test_a_guid_that_goes_to_another_item_leaves_its_entry_to_the_unchanged_item() -> None:
+    """Without URLs, only equal content shows that the guids are numbers."""
+    first, second = Item("1", "", "One", "d", "x"), Item("2", "", "Two", "d", "y")
+    stored = Stored(guid={"1": known(1, first), "2": known(2, second)})
+    found = stored.match(Item("1", "", "New", "d", "z"), replace(first, guid="2"), replace(second, guid="3"))
+    assert [(match.outcome, match.entry_id) for match in found.items] == [(NEW, None), (DUPLICATE, 1), (DUPLICATE, 2)]
+    assert found.ambiguous == {(GUID, "1"), (GUID, "2")}
+    # The item that was shown under the guid is no longer in the document, but the feed has shown the other one.
+    found = stored.match(Item("1", "", "New", "d", "z"), replace(first, guid="2"))
+    assert [(match.outcome, match.entry_id) for match in found.items] == [(NEW, None), (DUPLICATE, 1)]
+    edited = stored.match(replace(first, title="Edited"), second)
+    assert [(match.outcome, match.entry_id) for match in edited.items] == [(UPDATED, 1), (DUPLICATE, 2)]
+
+
 def test_equal_items_of_one_document_are_one_item() -> None:
     assert len(make_keyed_items([ITEM, replace(ITEM)], FEED)) == 1
     assert len(make_keyed_items([ITEM, replace(ITEM, text="longer", published="later")], FEED)) == 1

@@ -637,6 +637,12 @@ def test_only_the_first_10_mib_of_a_document_are_read() -> None:
     assert len(found.items) == 1 and found.is_recovered
 
 
+def test_a_caller_can_have_another_limit_on_bytes() -> None:
+    document = RSS.format("<item/>" + " " * feed_reader.MAX_BYTES + "<item/>").encode()
+    assert len(feed_reader.read_feed(document, max_bytes=len(document)).items) == 2
+    assert feed_reader.read_feed(document, max_bytes=1000).cut_items == 1
+
+
 def get_cpu_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime

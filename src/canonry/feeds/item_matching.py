@@ -182,6 +182,7 @@ class _Matcher:
             self._apply(self._find_near_place)
         if self.ambiguous:
             self._apply(self._find_identical, is_last_resort=True)
+            self._apply(self._find_renumbered, is_last_resort=True)
         if known.by_legacy_guid or known.by_dedupe_key:
             self._apply(self._find_by_legacy_key)
         if known.by_url:
@@ -290,6 +291,14 @@ class _Matcher:
             and (entry.content_hash == item.content_hash or self._has_same_title_and_date(item, entry))
         ]
 
+    def _find_renumbered(self, item: KeyedItem) -> Sequence[KnownEntry]:
+        """Rule 2, for an entry whose guid has gone to another item: it is shown under another guid, unchanged."""
+        return [
+            entry
+            for entry in self._entries_by_content.get(item.content_hash, ())
+            if entry.guid != item.guid and entry.guid in self.guids and (KeyType.GUID, entry.guid) in self.ambiguous
+        ]
+
     def _find_by_legacy_key(self, item: KeyedItem) -> Sequence[KnownEntry]:
         """Rules 3 and 4: the guid without a feed, in this feed or on an entry without one; an imported dedupe key."""
         found: list[KnownEntry] = []
@@ -366,11 +375,42 @@ class _Matcher:
         With the same date, headline and slug of the same item were edited, unless both items are there: the document
         shows the entry under its own URL and title, or the feed has shown the item under its own as another entry.
         """
-        if not has_other_place_and_title(item, entry):
+        if item.content_hash == entry.content_hash:
             return False
+        if not has_other_place_and_title(item, entry):
+            return entry.is_in_feed and self._is_guid_renumbered(item, entry)
         if not is_same_text(item.published, entry.published) or (entry.place, entry.title) in self._places_and_titles:
             return True
         return any(other.title == item.title for other in self.known.by_place.get(item.place, ()))
+
+    def _is_guid_renumbered(self, item: KeyedItem, entry: KnownEntry) -> bool:
+        """Return whether URL or title cannot tell, but both items are there, unchanged, under other guids.
+
+        Feeds that number the items of each document do this. Their items may have no URLs, or titles that repeat. With
+        the same title and date, only the URL or the text of the item was edited.
+        """
+        if (item.title, item.published) == (entry.title, entry.published):
+            return False
+        if any(guid != item.guid for guid in self._guids_by_content.get(entry.content_hash, ())):
+            return True
+        return any(other.entry_id != entry.entry_id for other in self._entries_by_content.get(item.content_hash, ()))
+
+    @cached_property
+    def _guids_by_content(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for item in self.items:
+            if item.guid:
+                found.setdefault(item.content_hash, set()).add(item.guid)
+        return found
+
+    @cached_property
+    def _entries_by_content(self) -> dict[str, list[KnownEntry]]:
+        """The entries that this feed has shown under the guids of the document."""
+        found: dict[str, dict[int, KnownEntry]] = {}
+        for entry in self.known.by_guid.values():
+            if entry.is_in_feed:
+                found.setdefault(entry.content_hash, {})[entry.entry_id] = entry
+        return {content_hash: list(entries.values()) for content_hash, entries in found.items()}
 
     @cached_property
     def _places_and_titles(self) -> set[tuple[str, str]]:

@@ -144,32 +144,41 @@ async def _read_document(
 
     If the URL of a new feed is a web page, the first feed that the page links to is fetched and adopted instead.
     """
-    from canonry.feeds.read import is_web_page, read_feed
+    from canonry.feeds.read import is_web_page
 
     raise_for_status(response, polling.clock())
-    content_type = response.header("content-type")
-    read = partial(read_feed, response.body, url=response.url, content_type=content_type)
     try:
-        return (
-            feed,
-            response,
-            await asyncio.to_thread(read) if len(response.body) > _MAX_BYTES_WITHOUT_THREAD else read(),
-        )
+        return feed, response, await _read_feed(feed, response)
     except NotAFeed:
         if feed.format or not is_web_page(response.body):
             raise  # the URL has been a feed before: a page in its place is a transient error
     from canonry.net.html import find_feed_links
 
+    content_type = response.header("content-type")
     links = await asyncio.to_thread(find_feed_links, response.body, url=response.url, content_type=content_type)
     if not links:
         raise NotAFeed(feed.url, "the URL is a web page that links to no feed")
     url = strip_fragment(links[0].url)
     linked = await polling.fetch(url, origin=response.origin, **make_fetch_options(feed, linked_url=url))
     raise_for_status(linked, polling.clock())
-    found = read_feed(linked.body, url=linked.url, content_type=linked.header("content-type"))
+    found = await _read_feed(feed, linked)
     if not await store.adopt(feed.id, url, origin=response.origin):
         raise NotAFeed(feed.url, f"the URL is a web page, and its feed {mask_credentials(url)} is followed already")
     return await store.get(feed.id), linked, found
+
+
+async def _read_feed(feed: FeedState, response: Response) -> Feed:
+    """Read a document up to the size limit of the feed."""
+    from canonry.feeds.read import MAX_BYTES, read_feed
+
+    read = partial(
+        read_feed,
+        response.body,
+        url=response.url,
+        content_type=response.header("content-type"),
+        max_bytes=feed.max_bytes or MAX_BYTES,
+    )
+    return await asyncio.to_thread(read) if len(response.body) > _MAX_BYTES_WITHOUT_THREAD else read()
 
 
 async def _record_failure(

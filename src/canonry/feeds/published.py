@@ -224,7 +224,7 @@ def _read_zone(rest: str) -> tzinfo:
     if "/" in found["name"]:
         try:
             return ZoneInfo(found["name"])
-        except (OSError, ValueError):  # no such zone, or no database of zones
+        except (KeyError, OSError, ValueError):  # no such zone, or no database of zones
             return UTC
     return _ZONES.get(found["name"].upper(), UTC)
 

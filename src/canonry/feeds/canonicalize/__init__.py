@@ -94,7 +94,7 @@ async def canonicalize(
             is_https_assumed=not has_web_scheme(url),
             options=options,
             fetcher=fetcher,
-            read=partial(read_response, parse=parse, digest=hash),
+            read=partial(read_response, parse=parse, digest=hash, max_bytes=max_bytes),
             exists=exists,
         )
         found = await search.run(deadline, check_before_fetch=check_before_fetch)

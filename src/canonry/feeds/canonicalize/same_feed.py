@@ -39,13 +39,17 @@ class FetchedFeed:
         return find_adoptable_url(self.response)
 
 
-async def read_response(response: Response, *, parse: Parse | None, digest: Digest | None) -> FetchedFeed:
+async def read_response(
+    response: Response, *, parse: Parse | None, digest: Digest | None, max_bytes: int
+) -> FetchedFeed:
     """Read a response as a feed; raise NotAFeed if it is not one."""
     from canonry.feeds.read import read_feed
 
     content_type = response.header("content-type")
     if parse is None:
-        feed = await asyncio.to_thread(read_feed, response.body, url=response.url, content_type=content_type)
+        feed = await asyncio.to_thread(
+            read_feed, response.body, url=response.url, content_type=content_type, max_bytes=max_bytes
+        )
     else:
         feed = await await_if_needed(parse(response))
     text = _XML_DECLARATION.sub("", decode(response.body, content_type))

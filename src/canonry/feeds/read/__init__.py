@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_BYTES", "Feed", "FeedFormat", "is_web_page", "read_feed"]
 
-MAX_BYTES = 10 * 1024 * 1024  # of a document; the rest is ignored
+MAX_BYTES = 10 * 1024 * 1024  # of a document, unless the caller has another limit; the rest is ignored
 _MAX_JUNK_CHARACTERS = 100_000  # before the root element
 
 _ROOTS = CONTAINERS | {"entry"}
@@ -46,14 +46,14 @@ _HTML = _PAGE_ROOTS | {
 }  # fmt: skip
 
 
-def read_feed(body: bytes, *, url: str = "", content_type: str = "") -> Feed:
+def read_feed(body: bytes, *, url: str = "", content_type: str = "", max_bytes: int = MAX_BYTES) -> Feed:
     """Read a feed, as far as it can be read; raise NotAFeed if the bytes are not one.
 
-    `url` is the base of relative links. Only the charset of `content_type` matters.
+    `url` is the base of relative links. Only the charset of `content_type` matters. The document is cut at `max_bytes`.
     """
     if not body.strip():
         raise NotAFeed(url, "empty")
-    text = decode(body[:MAX_BYTES], content_type)
+    text = decode(body[:max_bytes], content_type)
     if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
         return read_json_feed(text, url)
     root = _find_root(text)
@@ -66,9 +66,9 @@ def read_feed(body: bytes, *, url: str = "", content_type: str = "") -> Feed:
         raise NotAFeed(url, f"the root element is <{root['name'][:60]}>")
     start = root.start("name") - 1
     feed = _read_xml(text[start:], text[:start], url)
-    if len(body) <= MAX_BYTES:
+    if len(body) <= max_bytes:
         return feed
-    cut_items = feed.cut_items + count_items(decode(body[MAX_BYTES:], content_type))
+    cut_items = feed.cut_items + count_items(decode(body[max_bytes:], content_type))
     return replace(feed, cut_items=cut_items, is_cut_short=False)
 
 
