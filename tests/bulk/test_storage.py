@@ -161,6 +161,24 @@ def test_file_systems_of_fsspec_and_file_addresses(tmp_path: Path) -> None:
     assert row["first_file"] == str(tmp_path / "b c.txt")
 
 
+def test_storage_that_needs_options_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    with pytest.raises(bulk.BulkError):
+        bulk.run(["github://x/y"], tmp_path / "out.parquet")
+
+
+@pytest.mark.parametrize("out", ["", "s3://", "s3:///", "memory://"])
+def test_an_output_without_a_name_is_refused_and_no_local_file_is_written(
+    out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("fsspec")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.txt").write_text("https://a.com/\nnone\n")
+    with pytest.raises(bulk.BulkError):
+        bulk.run(["in.txt"], out)
+    assert [each.name for each in tmp_path.iterdir()] == ["in.txt"]
+
+
 @pytest.mark.parametrize("name", ["http://[", "http://[a]*", "http://*/x.txt", "memory://[", "s3://*/x.txt", "s3:///x"])
 def test_a_pattern_or_nothing_instead_of_a_host_or_bucket_is_refused(name: str, tmp_path: Path, s3: Any) -> None:
     pytest.importorskip("fsspec")

@@ -312,6 +312,15 @@ def test_overrides_from_the_option_and_from_the_default_file(tmp_path_factory: p
     assert "config/url_normalization_overrides.v0.json" in done.stderr and "article@1+" in done.stderr
 
 
+def test_the_option_none_turns_the_default_overrides_file_off(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "url_normalization_overrides.v0.json").write_text(SEED_003_OVERRIDES)
+    url = "https://example.com/amp/x?src=1"
+    done = run("normalize", "-p", "article", "--overrides", "none", url, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{url}\n", "")
+    assert json.loads(run("explain", "-p", "article", "--overrides", "none", url, cwd=tmp_path).stdout)["steps"] == []
+
+
 def test_an_error_is_one_line_and_exit_code_1(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("errors")
     (folder / "bad.toml").write_text("name = 'p'\nversion = 1\nstrip_wwww = true\n")

@@ -209,7 +209,7 @@ def test_an_interrupted_crawl_is_resumed(user: User, site: Site) -> None:
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert re.fullmatch(
-        rf"canonry: stopped after \d+ pages\. To continue:\n  canonry crawl {site.url} --engine http --delay 0.2 --out site.jsonl --resume\n",
+        rf"canonry: stopped after (1 page|\d+ pages)\. To continue:\n  canonry crawl {site.url} --engine http --delay 0.2 --out site.jsonl --resume\n",
         errors,
     )
     assert not (user.folder / "site.jsonl").exists()

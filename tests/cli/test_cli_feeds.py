@@ -221,6 +221,12 @@ def test_folders_survive_import_and_export(shell: Shell, site: str) -> None:
     assert {each["url"]: each["folder"] for each in listed} == {f"{site}/feed/1": "A & B/c", f"{site}/feed/2": ""}
 
 
+def test_an_empty_list_of_items_says_what_to_do(shell: Shell) -> None:
+    shell.run("feeds", "add", "--no-fetch", "https://example.com/feed")
+    assert "`canonry ingest`" in shell.run_on_terminal("feeds", "items")
+    assert "`canonry ingest`" not in shell.run_on_terminal("feeds", "items", "--search", "none")
+
+
 def test_a_terminal_shows_progress_items_and_the_checklist(shell: Shell, site: str) -> None:
     shown = shell.run_on_terminal("ingest", *(f"{site}/feed/{number}" for number in range(10)))
     bar, _, rest = shown.rpartition("\r\033[K")
@@ -330,7 +336,7 @@ def test_an_interrupted_run_keeps_what_it_has_stored(
     assert process.returncode == code
     assert (len(lines), rest) == (3, "")
     assert (shell.folder / "new.jsonl").read_text() == "".join(lines)
-    assert message == "canonry: stopped after 1 feeds, 3 new, 0 updated, 0 failed; stored items stay stored\n"
+    assert message == "canonry: stopped after 1 feed, 3 new, 0 updated, 0 failed; stored items stay stored\n"
     assert len(shell.run_for_json("feeds", "items")) == 3
 
 

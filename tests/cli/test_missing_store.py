@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from canonry import ingest
 from canonry.cli.group import canonry, run
-from canonry.errors import InvalidStoreUrl, StoreError
+from canonry.errors import CanonryError, InvalidStoreUrl, StoreError
 from canonry.store.backup import backup
 from canonry.store.database import Database
 
@@ -86,6 +86,14 @@ def test_no_store_is_created_at_a_mistyped_url(name: str, tmp_path: Path, monkey
     done = CliRunner().invoke(canonry, [*name.split(), *(COMMANDS[name] or ()), "--db", "sqlite:///mistyped.db"])
     assert isinstance(done.exception, StoreError)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["feeds import", "restore"])
+def test_a_damaged_file_creates_no_store(command: str, tmp_path: Path) -> None:
+    (tmp_path / "damaged").write_text("damaged")
+    arguments = [*command.split(), str(tmp_path / "damaged"), "--db", f"sqlite:///{tmp_path}/new.db"]
+    assert isinstance(CliRunner().invoke(canonry, arguments).exception, CanonryError)
+    assert [each.name for each in tmp_path.iterdir()] == ["damaged"]
 
 
 def test_a_database_of_another_program_gets_no_tables(tmp_path: Path) -> None:

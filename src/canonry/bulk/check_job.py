@@ -51,6 +51,8 @@ def _check_options(job: BulkJob, known: str | None, engine: str) -> None:
 
 def _check_output(job: BulkJob, *, overwrite: bool) -> None:
     out, folder = job.out, split_path(job.out)[0]
+    if not out:
+        raise BulkError("The name of the output is empty. Write to a file such as out.parquet.")
     if not is_remote(out) and folder and not os.path.isdir(folder):
         raise BulkError(f"{folder}: no such folder")
     check_writable(out)

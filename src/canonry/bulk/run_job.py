@@ -24,7 +24,7 @@ from canonry.bulk.job import (
     measure_file,
 )
 from canonry.bulk.known_keys import load_known_keys
-from canonry.bulk.storage import follow_symlink, make_absolute, make_local
+from canonry.bulk.storage import follow_symlink, is_remote, make_absolute, make_local
 from canonry.bulk.work_folder import continue_buckets, load_finished_part, lock_work_folder
 from canonry.bulk.write_output import write_output
 from canonry.core.normalize import resolve_policy
@@ -82,7 +82,7 @@ def run(
     files, out, memory = find_inputs(inputs), follow_symlink(make_local(os.fspath(out))), parse_size(memory)
     job = BulkJob(
         inputs=files,
-        out=out.rstrip("/") or out,
+        out=_drop_trailing_slash(out),
         policy=resolve_policy(policy),
         work_folder=choose_work_folder(out, engine, None if work_folder is None else os.fspath(work_folder)),
         current_folder=os.getcwd(),
@@ -124,6 +124,12 @@ def run(
         core="native" if all(part.is_native for part in parts) else "pure Python",
         new=written.new,
     )
+
+
+def _drop_trailing_slash(path: str) -> str:
+    """Return the path of a folder without a slash at its end; `/` and `s3://` alone stay as they are."""
+    short = path.rstrip("/")
+    return short if short and is_remote(short) == is_remote(path) else path
 
 
 def _make_engine(name: str, master: str | None) -> BulkEngine:

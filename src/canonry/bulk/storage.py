@@ -122,6 +122,10 @@ def _connect(scheme: str, host: str) -> Any:
     except (ImportError, ValueError) as error:
         known = ", ".join(sorted(_ARROW_SCHEMES))
         raise BulkError(f"{scheme}:// is not known here ({error}). Known: {known}; fsspec adds others.") from None
+    except TypeError:  # arguments are missing, for github:// and others
+        raise BulkError(
+            f"{scheme}:// needs options that a path cannot give. Copy the file to another storage."
+        ) from None
     return pa_fs.PyFileSystem(pa_fs.FSSpecHandler(opened))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from canonry.cli.options import require_files
 from canonry.core.url import read_url
 from canonry.errors import CanonryError
 
@@ -95,6 +96,8 @@ def hide_headers(words: Iterable[str]) -> list[str]:
 def _parse_headers(lines: Iterable[str]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for given in lines:
+        if given.startswith("@"):
+            require_files([given[1:]], "--header")
         texts = _read_text(Path(given[1:])).splitlines() if given.startswith("@") else [given]
         for text in filter(str.strip, texts):
             name, colon, value = text.partition(":")

@@ -34,7 +34,7 @@ def backup(file: Path, *, database_url: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @db_option
 @click.option("--replace", is_flag=True, help="Replace the content of the store.")
 @json_option

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from canonry.cli import render
-from canonry.cli.options import complete_policy, json_option, load_chosen_policy, overrides_option, policy_option
+from canonry.cli.options import (
+    complete_policy,
+    json_option,
+    load_chosen_policy,
+    overrides_option,
+    policy_option,
+    require_files,
+)
 
 if TYPE_CHECKING:
     from canonry.bulk.job import BulkProgress, BulkReport
@@ -70,7 +77,9 @@ _FORMATS = ("text", "csv", "jsonl", "parquet", "cdx", "warc")
     metavar="PREVIOUS",
     help="With --mode dedupe: an earlier output, into which the new rows are merged. Its inputs are not read again.",
 )
-@click.option("--partitions", type=int, metavar="N", help="Write a folder of N files instead of one file.")
+@click.option(
+    "--partitions", type=click.IntRange(1, 4096), metavar="N", help="Write a folder of N files instead of one file."
+)
 @click.option("--partition-size", metavar="SIZE", help="Write a folder of files of about this size.")
 @click.option(
     "--engine",
@@ -137,6 +146,11 @@ def bulk(
         raise click.UsageError("--mode diff needs --against POLICY, and --against needs --mode diff")
     if options["master"] is not None and options["engine"] != "spark":
         raise click.UsageError("--master needs --engine spark")
+    if options["mode"] != "dedupe" and (keep or options["group_by"] or options["known"]):
+        raise click.UsageError("--keep, --group-by and --known need --mode dedupe")
+    if options["partitions"] is not None and options["partition_size"] is not None:
+        raise click.UsageError("Use --partitions or --partition-size, not both")
+    _require_places(inputs, options)
     policies = load_chosen_policy(policy_name, overrides), None if against is None else load_chosen_policy(against)
     display = _Display(is_quiet=quiet)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -170,6 +184,20 @@ def bulk(
         )
     if report.skipped or report.malformed:
         sys.exit(1)
+
+
+def _require_places(inputs: tuple[str, ...], options: dict[str, Any]) -> None:
+    """Refuse local files to read and folders to write into that do not exist, as other commands do."""
+    from canonry.bulk.storage import STDIN, is_remote, make_local
+
+    for names, hint in ((inputs, "IN"), ([options["known"] or STDIN], "--known")):
+        local = map(make_local, names)
+        require_files((name for name in local if name != STDIN and not is_remote(name)), hint)
+    out = make_local(options["out"])
+    if not out:
+        raise click.BadParameter("the name is empty", param_hint="OUT")
+    if not is_remote(out) and not os.path.exists(folder := os.path.dirname(out.rstrip("/")) or "."):
+        raise click.BadParameter(f"{folder}: the folder does not exist", param_hint="OUT")
 
 
 _signals: list[int] = []

@@ -272,7 +272,7 @@ class _Session:
     def report_interruption(self) -> None:
         """Print the command that continues the crawl."""
         self.bar.clear()
-        click.echo(f"canonry: stopped after {self.summary.pages} pages. To continue:", err=True)
+        click.echo(f"canonry: stopped after {render.count(self.summary.pages, 'page')}. To continue:", err=True)
         click.echo(self.make_command(self.seed, "--resume"), err=True)
 
     async def run(self, options: dict[str, Any], *, resume: bool, again: bool) -> int:

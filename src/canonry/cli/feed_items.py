@@ -87,7 +87,7 @@ def format_minute(time: str | None) -> str:
 async def _print_items(store: FeedStore, wanted: ItemSearch, limit: int | None, *, as_json: bool) -> None:
     from canonry.core.keys import normalize_link
     from canonry.feeds.ingest_report import mask_item
-    from canonry.feeds.stored_items import iterate_items
+    from canonry.feeds.stored_items import ItemSearch, iterate_items
 
     found = iterate_items(store.database, wanted, limit=limit)
     is_table = render.is_for_terminal(as_json=as_json)
@@ -99,7 +99,11 @@ async def _print_items(store: FeedStore, wanted: ItemSearch, limit: int | None, 
     if wanted.only_duplicates:
         shown.sort(key=lambda item: (normalize_link(item.url), item.entry_id))
     if is_table:
-        render.print_table(("first seen", "title", "url", "feed"), [_make_row(item) for item in shown])
+        if shown:
+            render.print_table(("first seen", "title", "url", "feed"), [_make_row(item) for item in shown])
+        else:
+            hint = "no items yet. Poll your feeds with `canonry ingest`." if wanted == ItemSearch() else "no matches."
+            click.echo(f"canonry: {hint}", err=True)
         return
     for item in shown:
         render.print_json(item)

@@ -150,15 +150,16 @@ def import_feeds(
     """
     if file is None and legacy is None:
         raise click.UsageError("Nothing to import. Give an OPML file or --legacy FILE.")
+    from canonry.feeds.opml import read_opml
+
+    rows = [] if file is None else read_opml(Path(file).read_bytes(), file=file)  # a damaged file creates no store
     code = 0
     with open_feeds(database_url, must_exist=False) as store:
         if legacy is not None:
             _import_legacy(legacy, store)
         if file is not None:
-            from canonry.feeds.opml import read_opml
             from canonry.feeds.subscriptions import AddResult
 
-            rows = read_opml(Path(file).read_bytes(), file=file)
             outcomes = asyncio.run(_add(rows, store, no_fetch=no_fetch, concurrency=concurrency))
             _print_outcomes(outcomes, as_json=as_json)
             counts = Counter(outcome.result for outcome in outcomes)

@@ -10,7 +10,7 @@ import click
 from canonry import __version__
 from canonry.core.native import CORE
 from canonry.core.suggest import suggest
-from canonry.errors import CanonryError, InvalidStoreUrl
+from canonry.errors import CanonryError, InvalidSize, InvalidStoreUrl
 
 # The module of canonry.cli that defines each command; only that of the command in use is imported.
 _COMMAND_MODULES = {
@@ -99,7 +99,7 @@ def run() -> None:
         if "--debug" in sys.argv:
             raise
         click.echo(f"canonry: {error}", err=True)
-        sys.exit(2 if isinstance(error, InvalidStoreUrl) else 1)
+        sys.exit(2 if isinstance(error, InvalidStoreUrl | InvalidSize) else 1)
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None or "--debug" in sys.argv:

@@ -15,7 +15,7 @@ import click
 from canonry.cli import render
 from canonry.cli.event_loop import run_on_fast_loop
 from canonry.cli.ingest_output import ItemOutput, print_round, print_summary
-from canonry.cli.options import db_option, json_option
+from canonry.cli.options import db_option, json_option, require_folder
 from canonry.cli.signals import run_until_stopped
 from canonry.cli.stores import open_feeds
 from canonry.errors import InvalidStoreUrl, NewerStore, StoreError
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 @click.option(
     "--jsonl",
     metavar="FILE",
+    callback=require_folder,
     help="Append new and updated items to FILE, one JSON object per line, each at least once; - is standard output.",
 )
 @json_option
@@ -182,7 +183,8 @@ class _IngestSession:
 
     def report_stop(self) -> None:
         self.bar.clear()
-        done = f"{self.totals.feeds} {self.totals.describe_items()}"
+        feeds = render.count(self.totals.feeds, "feed")
+        done = f"{feeds}, {self.totals.new} new, {self.totals.updated} updated, {self.totals.failed} failed"
         click.echo(f"canonry: stopped after {done}; stored items stay stored", err=True)
 
     async def run_once(self, given: _Given | None) -> int:

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 import click
 
 from canonry.cli import render
-from canonry.cli.options import complete_policy, db_option, json_option, load_chosen_policy, require_folder
+from canonry.cli.options import (
+    complete_policy,
+    db_option,
+    json_option,
+    load_chosen_policy,
+    require_files,
+    require_folder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,6 +115,7 @@ def learn(
 
     if master is not None and engine != "spark":
         raise click.UsageError("--master needs --engine spark")
+    require_files(filter(_is_file, sources), "SOURCE")
     # Fails now, not after an hour of learning.
     checked = None if check is None else load_chosen_policy(check)
     contents = _ContentWatch()

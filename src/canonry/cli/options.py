@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -14,6 +15,8 @@ from canonry.overrides_setting import NO_FILE
 from canonry.policy_files import choose_policy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from canonry.core.policy import Policy
 
 
@@ -27,6 +30,13 @@ def require_folder(_context: click.Context, _parameter: click.Parameter, file: _
     if file is not None and not (folder := Path(file).parent).exists():
         raise click.BadParameter(f"{folder}: the folder does not exist")
     return file
+
+
+def require_files(names: Iterable[str], hint: str) -> None:
+    """Refuse files to read that do not exist, before the work; a name that is a pattern is looked up later."""
+    for name in names:
+        if not (os.path.lexists(name) or glob.has_magic(name)):
+            raise click.BadParameter(f"{name!r}: the file does not exist", param_hint=hint)
 
 
 def complete_policy(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
@@ -45,19 +55,32 @@ policy_option = click.option(
     shell_complete=complete_policy,
     help="A shipped policy (see `canonry policies`), as name or name@version, or a TOML file.",
 )
-overrides_option = click.option(
-    "--overrides",
-    metavar="FILE",
-    type=click.Path(),
-    help="Overrides file (JSON) for the policy. Without it, article uses the configured file: CANONRY_OVERRIDES,"
-    f" overrides in canonry.toml, or {DEFAULT_OVERRIDES} if it exists.",
-)
 
 
 def _configure_overrides(_context: click.Context, _parameter: click.Parameter, file: str | None) -> None:
     if file is not None:
+        if file != NO_FILE:
+            require_files([file], "--overrides")
         # In the environment, so that every process of the command has the same setting.
         os.environ[OVERRIDES_VARIABLE] = file if file == NO_FILE else os.path.abspath(file)
+
+
+def _choose_overrides(context: click.Context, parameter: click.Parameter, file: str | None) -> str | None:
+    if file == NO_FILE:
+        _configure_overrides(context, parameter, file)
+        return None
+    require_files([] if file is None else [file], "--overrides")
+    return file
+
+
+overrides_option = click.option(
+    "--overrides",
+    metavar="FILE",
+    type=click.Path(),
+    callback=_choose_overrides,
+    help="Overrides file (JSON) for the policy. Without it, article uses the configured file: CANONRY_OVERRIDES,"
+    f" overrides in canonry.toml, or {DEFAULT_OVERRIDES} if it exists; none for no file.",
+)
 
 
 overrides_setting_option = click.option(
