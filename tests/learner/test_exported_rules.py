@@ -20,6 +20,7 @@ from canonry.cli.group import canonry as command
 from canonry.core import normalize as reference
 from canonry.core.url import parse
 from canonry.learner.export_rules import make_overrides
+from canonry.learner.values import RefusalReason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,3 +92,23 @@ def test_the_command_line_learns_and_normalizes(rows: list[Row], learned: canonr
     assert len(once) == len(urls)
     assert len(set(once)) < 0.7 * len(urls)
     assert normalize(once) == once
+
+
+@pytest.mark.parametrize(
+    ("urls", "other"),
+    [
+        # An overrides file reads a* as a prefix: the rule would drop article=7.
+        (["https://shop.example/p/{n}?a*=1", "https://shop.example/p/{n}?a*=2"], "https://shop.example/p/1?article=7"),
+        (
+            ["https://shop.example/p/{n}?a*=1", "https://shop.example/p/{n}?a*=2", "https://shop.example/q/s?a*={n}"],
+            "https://shop.example/p/1?article=7",
+        ),
+    ],
+    ids=["everywhere", "below a folder"],
+)
+def test_a_parameter_that_ends_in_a_star_is_not_exported_as_a_prefix(urls: list[str], other: str) -> None:
+    rows = [(url.format(n=n), f"{url.split('?')[0]} {n}") for url in urls for n in range(40)]
+    learned = canonry.learn(rows)
+    assert canonry.normalize(other, NEUTRAL.with_overrides(learned.overrides())) == other
+    reasons = [rule.reason for rule in learned.refused if rule.name.endswith("a*")]
+    assert reasons.count(RefusalReason.NOT_EXPRESSIBLE) == 1

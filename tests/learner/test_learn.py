@@ -12,6 +12,7 @@ import pytest
 import canonry
 from canonry.errors import LearnError
 from canonry.learner.confidence import compute_confidence
+from canonry.learner.values import Pair
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,6 +104,16 @@ def test_path_and_query_are_one_page() -> None:
     assert canonry.normalize("https://w.example/index.php?title=New", policy) == "https://w.example/wiki/New"
 
 
+def test_a_rule_about_path_and_query_has_examples() -> None:
+    site = "https://w.example"
+    rows = [(f"{site}/{form}{n}", f"page {n}") for n in range(40) for form in ("show?id=", "item/")]
+    [rule] = canonry.learn(rows).rules
+    assert rule.examples == tuple(Pair(f"{site}/show?id={n}", f"{site}/item/{n}") for n in (0, 1))
+    rows += [(f"{site}/{form}{n}", f"{form} {n}") for n in range(40, 80) for form in ("show?id=", "item/")]
+    refused = next(each for each in canonry.learn(rows).refused if each.name.startswith("path-query:"))
+    assert refused.counter_examples == (Pair(f"{site}/show?id=40", f"{site}/item/40"),)
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".cdxj", ".cdx", ".cdxj.gz"])
 def test_every_format_gives_the_same_rules(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"rows{suffix}"
@@ -153,6 +164,14 @@ def test_a_source_that_cannot_be_read_is_an_error_of_one_line(tmp_path: Path, na
 def test_rows_with_an_invalid_url_are_counted() -> None:
     learned = canonry.learn([*make_session_rows(), ("not a url", "x")])
     assert (learned.rows, learned.invalid, len(learned.rules)) == (121, 1, 1)
+
+
+def test_rows_without_a_value_for_the_url_are_counted_as_in_files() -> None:
+    empty: list[Any] = [(None, "x"), {"url": None, "content_hash": "x"}]
+    learned = canonry.learn([*make_session_rows(), *empty])
+    assert (learned.rows, learned.invalid, len(learned.rules)) == (122, 2, 1)
+    with pytest.raises(LearnError, match="has no url"):
+        canonry.learn([{"address": "https://a.example/", "content_hash": "x"}])
 
 
 def test_a_row_with_text_that_is_no_unicode_is_an_error_that_names_the_column() -> None:

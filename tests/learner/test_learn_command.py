@@ -105,7 +105,7 @@ def test_a_crawl_needs_a_number() -> None:
     assert "write crawl:ID" in learn("crawl:").output
 
 
-def test_what_is_missing_for_a_rule_is_said(tmp_path: Path) -> None:
+def test_a_run_without_rules_prints_what_a_rule_needs(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("url,content_hash\nno url,x\n")
     assert learn(str(path)).stderr.splitlines() == [

@@ -106,6 +106,37 @@ def test_an_index_file_says_nothing_about_a_slash() -> None:
     assert learn_names(index + slash) == ["seg:last:index.html", "slash"]
 
 
+def test_a_slash_that_selects_some_pages_is_not_dropped() -> None:
+    same: Rows = [{"url": f"{HOST}/d{n}x{tail}", "content_hash": f"d{n}"} for n in range(40) for tail in ("", "/")]
+    other: Rows = [
+        {"url": f"{HOST}/q{n}x{tail}", "content_hash": f"q{n}{tail}"} for n in range(3) for tail in ("", "/")
+    ]
+    assert learn_names(same) == ["slash"]
+    learned = canonry.learn(same + other)
+    assert learned.rules == ()
+    assert [(rule.name, rule.support, rule.against) for rule in learned.refused] == [("slash", 40, 3)]
+
+
+def test_capital_letters_are_to_blame_where_other_parts_differ_too() -> None:
+    forms = [(name, tail) for name in ("page", "Page") for tail in ("", "/print")]
+    same: Rows = [{"url": f"{HOST}/{a}{n}x{tail}", "content_hash": f"{n}"} for n in range(40) for a, tail in forms]
+    other: Rows = [{"url": f"{HOST}/{a}{n}y{tail}", "content_hash": f"{n}{a}"} for n in range(3) for a, tail in forms]
+    assert learn_names(same) == ["case:last", "seg:last:print"]
+    learned = canonry.learn(same + other)
+    assert [rule.name for rule in learned.rules] == ["seg:last:print"]
+    assert [(rule.name, rule.against) for rule in learned.refused] == [("case:last", 3)]
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_an_extension_that_selects_some_pages_of_a_script_is_not_dropped(count: int) -> None:
+    """Once a rule that explains the same is removed, the pages that contradict the other one are in one group."""
+    forms = ("page", "page.html")
+    rows = [(f"{HOST}/{form}?id={n}", f"{n}") for n in range(40) for form in forms]
+    assert learn_names(rows) == ["ext:html"]
+    rows += [(f"{HOST}/{form}?id={n + 1000}", f"{n}{form}") for n in range(count) for form in forms]
+    assert learn_names(rows) == []
+
+
 def test_variants_with_nearly_equal_texts_are_kept_apart() -> None:
     """The bytes change at every fetch, but by less than the sizes of one product differ."""
     rng = random.Random(5)

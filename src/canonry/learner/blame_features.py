@@ -28,7 +28,7 @@ valued AS (
     FROM open_conflicts c JOIN placed f USING (site, key)
     LEFT JOIN pieces p ON p.uid = c.uid AND p.site = c.site AND p.fid = f.fid AND p.kind = f.kind
     GROUP BY c.site, c.key, f.kind, f.fid, c.part, coalesce(p.value, 0)),
--- capital letters are to blame only if the texts are the same without them
+-- capital letters are to blame only if the texts are the same without them, or if nothing else is
 cased AS (
     SELECT site, key, kind, fid FROM valued WHERE kind = {FeatureKind.CASE} GROUP BY ALL
     HAVING min(least_base) <> max(most_base)),
@@ -43,7 +43,7 @@ scores AS (
     SELECT v.site, v.key, v.kind, v.fid, any_value(s.merged) AS merged, any_value(s.late) IS NOT NULL AS is_edited,
         round(sum(v.n * ln(v.n * s.total / (w.of_value * p.of_part)))
             / greatest(sum(v.n * ln(s.total / v.n)), 1e-9), 6) AS score
-    FROM valued v ANTI JOIN cased USING (site, key, kind, fid) JOIN sizes s USING (site, key)
+    FROM valued v JOIN sizes s USING (site, key)
     JOIN part_sizes p USING (site, key, part) JOIN value_sizes w USING (site, key, kind, fid, value)
     GROUP BY v.site, v.key, v.kind, v.fid),
 -- A value that is only on one side of the edits of many pages tells versions apart, and these are no edits.
@@ -54,9 +54,12 @@ versions AS (
     WHERE n >= {_MIN_VERSIONS} AND of_late NOT BETWEEN 0.05 * n AND 0.95 * n),
 voting AS (
     FROM scores WHERE NOT is_edited UNION ALL FROM scores SEMI JOIN versions USING (site, kind, fid) WHERE is_edited),
+electable AS (
+    SELECT v.*, c.fid IS NOT NULL AS is_cased, bool_and(c.fid IS NOT NULL) OVER (PARTITION BY site, key) AS is_last
+    FROM voting v LEFT JOIN cased c USING (site, key, kind, fid) WHERE score > 0.001 AND ({{blame}})),
 highest AS (
-    SELECT *, max(score) OVER (PARTITION BY site, key) AS highest FROM voting
-    WHERE score > 0.001 AND ({{blame}}))
+    SELECT * EXCLUDE (is_cased, is_last), max(score) OVER (PARTITION BY site, key) AS highest FROM electable
+    WHERE is_last OR NOT is_cased)
 SELECT *, count(*) OVER (PARTITION BY site, key) AS ties FROM highest WHERE score >= highest - 0.001;
 CREATE OR REPLACE TABLE blamed AS
 SELECT site, kind, fid, sum(merged)::BIGINT AS against, sum(1 / ties) AS votes, count(*) FILTER (ties = 1) AS sole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-# Of a feature's contents, this part may be in conflicts before it is taken away.
+# The share of a feature's contents that may be in conflicts before the feature is taken away.
 TOLERATED = 0.002
 _Z = 1.96
 

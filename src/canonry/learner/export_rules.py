@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from canonry.core.override_file import FORMAT, RULE_KEYS
 from canonry.core.override_rules import SlugKind
+from canonry.errors import PolicyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,6 +18,13 @@ _SLUGS = {
     "slug": SlugKind.AFTER_ID, "slug-head": SlugKind.BEFORE_ID, "id-end": SlugKind.ENDS_WITH_ID,
     "id-start": SlugKind.STARTS_WITH_ID,
 }  # fmt: skip
+
+
+def _list_params(key: str, value: Any) -> list[str]:
+    """Return the names of parameters that an entry drops whatever their values."""
+    if key == "drop_query_params":
+        return [value]
+    return value["params"] if key in ("drop_query_params_below", "drop_query_params_at") else []
 
 
 def make_entries(feature: str, hosts: tuple[str, ...], target: str, *, has_ports: bool) -> tuple[Entry, ...]:
@@ -69,13 +77,16 @@ def _make_entry(kind: str, rest: str) -> tuple[str, Any]:
 def make_overrides(rules: Iterable[Iterable[Entry]], base: str | None = None, *, indent: int | None = 2) -> str:
     """Return the text of an overrides file with these rules, added to those of the file `base`.
 
-    Without an indent it is written in C: ten times as fast, for texts that nobody reads.
+    Without an indent it is written in C: ten times as fast, for texts that nobody reads. Raises PolicyError for a
+    parameter whose name ends in `*`: in an overrides file that is a prefix, which also drops other parameters.
     """
     document: dict[str, Any] = json.loads(base) if base else {"overrides": []}
     by_host: dict[str, dict[str, Any]] = {}
     for override in document["overrides"]:
         by_host.setdefault(override["match"]["host"], override)
     for host, key, value in sorted((entry for rule in rules for entry in rule), key=repr):
+        if name := next((name for name in _list_params(key, value) if name.endswith("*")), ""):
+            raise PolicyError(f"{name!r} is a prefix in an overrides file, not the name of one parameter")
         override = by_host.setdefault(host, {"match": {"host": host}})
         if key in _FLAGS:
             override[key] = value

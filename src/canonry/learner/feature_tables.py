@@ -55,7 +55,10 @@ def add_labels(keys: Any, labels: Any, aliases: Iterable[int]) -> Any:
 
 
 def write_pieces(connection: duckdb.DuckDBPyConnection, query: str, active: tuple[bytes, bytes]) -> None:
-    """Make the table `pieces` (uid, site, kind, fid, value, base): the active features of the URLs of a query."""
+    """Make the table `pieces` (uid, site, kind, fid, value, base): the active features of the URLs of a query.
+
+    No value is 0, which stands for URLs without the feature: a slash at the end has no other value than being there.
+    """
     connection.execute("""
         CREATE OR REPLACE TABLE pieces (uid UBIGINT, site UINTEGER, kind UTINYINT, fid UBIGINT, value UBIGINT,
             base UBIGINT)
@@ -64,7 +67,9 @@ def write_pieces(connection: duckdb.DuckDBPyConnection, query: str, active: tupl
     for batch in _read_batches(connection, query):
         found = split(batch.column("url"), batch.column("site"), wanted)
         rows = batch.take(found.column("row").combine_chunks())
-        columns = [rows.column("uid"), rows.column("site"), *(found.column(i) for i in range(1, 5))]
+        kind, fid, value, base = (found.column(i) for i in range(1, 5))
+        values = pc.max_element_wise(value, pa.scalar(1, pa.uint64()))
+        columns = [rows.column("uid"), rows.column("site"), kind, fid, values, base]
         insert_rows(connection, "pieces", pa.table(columns, names=["uid", "site", "kind", "fid", "value", "base"]))
 
 

@@ -1,4 +1,4 @@
-"""Find parameters that say what a path says: `/index.php?title=X` and `/wiki/X` have one content (contract L2)."""
+"""Find parameters that are equivalent to a path: `/index.php?title=X` and `/wiki/X` have one content (contract L2)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from canonry.learner.confidence import TOLERATED, compute_confidence
 if TYPE_CHECKING:
     import duckdb
 
+_EXAMPLES = 2
 # Only sites with a content under a path and under one parameter are looked at. `root` is scheme and host.
 _MAKE_FORMS = """
 CREATE OR REPLACE TABLE two_forms AS
@@ -20,11 +21,12 @@ CREATE OR REPLACE TABLE forms AS
 WITH cut AS (
     SELECT uid, site, cid, url, strpos(url, '?') AS question, strpos(url[9:], '/') + 8 AS slash
     FROM pages SEMI JOIN two_forms USING (site))
-SELECT uid, site, cid, url[:slash - 1] AS root,
+SELECT uid, site, cid, url, url[:slash - 1] AS root,
         CASE WHEN question > 0 THEN url[slash:question - 1] ELSE url[slash:] END AS path,
         CASE WHEN question > 0 THEN url[question + 1:] ELSE '' END AS query FROM cut;
 CREATE OR REPLACE TABLE asked AS
-SELECT site, cid, root, path, lower(split_part(query, '=', 1)) AS name, query[strpos(query, '=') + 1:] AS v
+SELECT site, cid, root, path, lower(split_part(query, '=', 1)) AS name, query[strpos(query, '=') + 1:] AS v,
+    url
 FROM forms WHERE strpos(query, '=') > 0 AND NOT contains(query, '&');
 CREATE OR REPLACE TABLE plain AS
 SELECT site, cid, root, split_part(path, '/', -1) AS v, path[:-(length(split_part(path, '/', -1)) + 2)] AS start
@@ -37,11 +39,16 @@ GROUP BY ALL HAVING count(DISTINCT a.cid) >= {least};
 -- A move is proven by pages of which both forms were seen.
 CREATE OR REPLACE TABLE moves AS
 WITH both_forms AS (
-    SELECT w.site, w.path, w.name, w.start, a.root, a.v, bool_or(a.cid = p.cid) AS agrees, min(a.cid) AS cid
+    SELECT w.site, w.path, w.name, w.start, a.root, a.v, bool_or(a.cid = p.cid) AS agrees, min(a.cid) AS cid,
+        min(a.url) AS asking
     FROM ways w JOIN asked a ON a.site = w.site AND a.path = w.path AND a.name = w.name
     JOIN plain p ON p.site = a.site AND p.start = w.start AND p.v = a.v AND p.root = a.root
     GROUP BY ALL)
-SELECT site, path, name, start, count(DISTINCT cid) FILTER (agrees) AS support, count(*) FILTER (NOT agrees) AS against
+SELECT site, path, name, start, count(DISTINCT cid) FILTER (agrees) AS support, count(*) FILTER (NOT agrees) AS against,
+    min(asking, {examples}) FILTER (agrees) AS asking,
+    arg_min(root || start || '/' || v, asking, {examples}) FILTER (agrees) AS moved,
+    min(asking, 1) FILTER (NOT agrees) AS counter_asking,
+    arg_min(root || start || '/' || v, asking, 1) FILTER (NOT agrees) AS counter_moved
 FROM both_forms GROUP BY site, path, name, start
 QUALIFY row_number() OVER (PARTITION BY site, path, name ORDER BY support DESC, start) = 1
 """
@@ -64,7 +71,7 @@ UPDATE pages SET url = m.url FROM moved m WHERE pages.uid = m.uid
 
 def find_moves(connection: duckdb.DuckDBPyConnection, min_confidence: float, min_contents: int) -> None:
     """Make the tables `moves` and `proven`, and write the URLs of proven moves in the form of the path."""
-    connection.execute(_MAKE_FORMS.replace("{least}", str(min_contents)))
+    connection.execute(_MAKE_FORMS.replace("{least}", str(min_contents)).replace("{examples}", str(_EXAMPLES)))
     proven = [
         move[:3]
         for move in connection.execute("SELECT site, path, name, support, against FROM moves").fetchall()

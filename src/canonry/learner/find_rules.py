@@ -46,7 +46,7 @@ def find_rules(connection: duckdb.DuckDBPyConnection, min_confidence: float) -> 
     for depth in range(1, len(FOLDERS) + 1):
         if not add_retries(connection, depth):
             break
-        # What survived the first pass is not put in question again.
+        # Features that survived the first pass are not tested again.
         connection.execute(f"""
             CREATE OR REPLACE TABLE open_sites AS SELECT DISTINCT site FROM active SEMI JOIN again USING (site)
             WHERE {_IS_RETRY}
@@ -55,7 +55,9 @@ def find_rules(connection: duckdb.DuckDBPyConnection, min_confidence: float) -> 
     connection.execute("CREATE OR REPLACE TABLE all_sites AS SELECT DISTINCT site FROM active")
     find_proofs(connection, "all_sites")
     if remove_redundant(connection):
-        group_urls(connection, "changed_sites")
+        # A removed feature may have kept URLs out of a group, so the remaining features are tested once more.
+        connection.execute("CREATE OR REPLACE TABLE open_sites AS SELECT DISTINCT site FROM changed_sites")
+        _settle(connection, blame="true")
         find_proofs(connection, "changed_sites")
     drop_unconfirmed(connection, MIN_CONTENTS)
 

@@ -85,16 +85,18 @@ def _add_moves(
     refused: list[RefusedRule],
 ) -> None:
     query = """
-        SELECT m.site, m.path, m.name, m.start, m.support, m.against, p.site IS NOT NULL FROM moves m
-        LEFT JOIN proven p USING (site, path, name)
+        SELECT m.site, m.path, m.name, m.start, m.support, m.against, p.site IS NOT NULL,
+            list_zip(m.asking, m.moved), list_zip(m.counter_asking, m.counter_moved)
+        FROM moves m LEFT JOIN proven p USING (site, path, name)
     """
-    for number, path, name, start, support, against, is_proven in connection.execute(query).fetchall():
+    for number, path, name, start, support, against, is_proven, pairs, counters in connection.execute(query).fetchall():
         site, text = sites[number], f"path-query:{path}|{name}|{start}/"
         if is_proven and compute_confidence(support, against) >= min_confidence:
-            rules.append(_make_rule(site, text, tuple(site.hosts), support, against, ()))
+            examples = tuple(Pair(*pair) for pair in pairs)
+            rules.append(_make_rule(site, text, tuple(site.hosts), support, against, examples))
         else:
             reason = RefusalReason.CONTENTS_DIFFER if against else RefusalReason.TOO_FEW
-            refused.append(_refuse(site, text, reason, support, against))
+            refused.append(_refuse(site, text, reason, support, against, tuple(Pair(*pair) for pair in counters or ())))
 
 
 def _make_rule(

@@ -77,8 +77,8 @@ def _make_row(value: object) -> dict[str, object]:
     elif isinstance(value, tuple | list):
         row = dict(zip(SCHEMA.names, value, strict=False))  # pyright: ignore[reportUnknownArgumentType]
     else:
-        row = {name: getattr(value, name, None) for name in SCHEMA.names}
-    if row.get("url") is None:
+        row = {name: getattr(value, name) for name in SCHEMA.names if hasattr(value, name)}
+    if "url" not in row:
         raise LearnError(f"A row has no url: {value!r}"[:300])
     return {
         name: next((row[each] for each in names if row.get(each) is not None), None) for name, names in _NAMES.items()

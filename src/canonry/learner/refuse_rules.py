@@ -1,4 +1,4 @@
-"""Refuse learned rules that people contradict, and rules that an overrides file cannot say (contract L1, L4)."""
+"""Refuse learned rules that people contradict, and rules that an overrides file cannot express (contract L1, L4)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def refuse_inexpressible(learned: Learned) -> Learned:
     for rules in _find_inexpressible(list(by_host.values())):
         chosen: list[LearnedRule] = []
         for rule in sorted(rules, key=lambda rule: (-rule.confidence, rule.name)):
-            if _can_say([*chosen, rule]):
+            if _is_expressible([*chosen, rule]):
                 chosen.append(rule)
             else:
                 refused.append(refuse_rule(rule, RefusalReason.NOT_EXPRESSIBLE))
@@ -54,7 +54,7 @@ def refuse_inexpressible(learned: Learned) -> Learned:
 
 def _find_inexpressible(hosts: list[list[LearnedRule]]) -> list[list[LearnedRule]]:
     """Return the hosts whose rules an overrides file refuses; many hosts are tried at once, then halves of them."""
-    if not hosts or _can_say([rule for rules in hosts for rule in rules]):
+    if not hosts or _is_expressible([rule for rules in hosts for rule in rules]):
         return []
     if len(hosts) == 1:
         return hosts
@@ -62,7 +62,7 @@ def _find_inexpressible(hosts: list[list[LearnedRule]]) -> list[list[LearnedRule
     return _find_inexpressible(hosts[:middle]) + _find_inexpressible(hosts[middle:])
 
 
-def _can_say(rules: list[LearnedRule]) -> bool:
+def _is_expressible(rules: list[LearnedRule]) -> bool:
     try:
         _PLAIN.with_overrides(make_overrides((rule.overrides for rule in rules), indent=None))
     except PolicyError:
@@ -71,7 +71,7 @@ def _can_say(rules: list[LearnedRule]) -> bool:
 
 
 def apply_vetoes(learned: Learned, vetoes: Iterable[Pair]) -> Learned:
-    """Return what was learned without the rules that make one page of two URLs which people said are different."""
+    """Return what was learned without the rules that merge two URLs which people marked as different pages."""
     by_host: defaultdict[str, list[LearnedRule]] = defaultdict(list)
     for rule in learned.rules:
         for host in {host for host, _, _ in rule.overrides}:
@@ -95,7 +95,7 @@ def apply_vetoes(learned: Learned, vetoes: Iterable[Pair]) -> Learned:
 
 
 def _find_vetoed(pair: Pair, rules: list[LearnedRule]) -> list[LearnedRule]:
-    """Return the rules that make one page of a pair: one of them alone, or all that have a part in it."""
+    """Return the rules that merge a pair: those that do so alone, else those that the others need for it."""
     if normalize(pair.one, _PLAIN) == normalize(pair.other, _PLAIN) or not _merges(pair, rules):
         return []
     alone = [rule for rule in rules if _merges(pair, [rule])]

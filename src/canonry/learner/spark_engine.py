@@ -1,6 +1,6 @@
 """Learn on many machines (contract L6): Spark brings the rows of a site to one task, which runs the same SQL.
 
-Rules are never made across sites, so tasks need nothing of each other. The result is the same as on one machine, byte
+Rules are never made across sites, so tasks do not depend on each other. The result is the same as on one machine, byte
 for byte: a task runs the learner of `duckdb_engine.py`, which does not depend on the order of the rows.
 """
 

@@ -1,4 +1,4 @@
-"""The parts of a URL that may come and go: the reference of native/features.c, which does the same for columns.
+"""The features of a URL: the reference of native/features.c, which does the same for columns.
 
 The URLs were written by the core (parse only), so a URL is `scheme://host[:port]/path[?query]` in ASCII and can be cut
 at its first `/` and `?`. No list of names is used anywhere: a feature is any part that may come and go. Its id is a
@@ -212,7 +212,7 @@ class NamedPart(NamedTuple):
 
 
 def list_parts(parts: UrlParts) -> Iterator[NamedPart]:
-    """Yield the parts of a URL that may come and go."""
+    """Yield the parts of a URL that a rule may drop or rewrite."""
     if has_too_many_parts(parts):
         return
     kinds = FeatureKind

@@ -39,7 +39,7 @@ class RefusalReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two URLs: of an example they have one content, of a counter-example two."""
+    """Two URLs that show one content (an example of a rule) or two contents (a counter-example)."""
 
     one: str
     other: str
@@ -47,7 +47,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class LearnedRule:
-    """A rule for one host. `support` and `against` count distinct contents; `overrides` says it in overrides.v1."""
+    """A rule for one host. `support` and `against` count distinct contents; `overrides` is the rule in overrides.v1."""
 
     host: str
     kind: RuleKind

@@ -39,8 +39,8 @@ async def verify_rules(
 ) -> Learned:
     """Keep the rules of which up to `pairs` examples still have one content; the others are refused.
 
-    The fetch must pass the guard. A pair that cannot be fetched says nothing, and neither does one with two contents
-    that differs in other parts as well; a rule about which no pair says anything is refused.
+    The fetch must pass the guard. A pair that cannot be fetched is no evidence, and neither is one with two contents
+    that differs in other parts as well; a rule without evidence is refused.
     `on_failure` gets the URL and the reason of each failure.
     """
     kept: list[LearnedRule] = []

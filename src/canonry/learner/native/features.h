@@ -1,4 +1,5 @@
-/* Parts of URLs that may come and go, as 64-bit numbers. The reference is url_features.py and url_groups.py. */
+/* Features of URLs, the parts that a learned rule may drop or rewrite, as 64-bit numbers. The reference is url_features.py
+ * and url_groups.py. */
 #ifndef CANONRY_LEARNER_FEATURES_H
 #define CANONRY_LEARNER_FEATURES_H
 
@@ -8,7 +9,8 @@
 
 #define MAX_PARTS 64
 #define MAX_VALUE 60
-/* Of each parameter itself, its value, three folders and a page; a `;name`; three of each segment; eight others. */
+/* At most 6 for each parameter (the parameter, its value, three folders and a page), 1 for each `;name=value`, 3 for each
+ * segment, and 8 others. */
 #define MAX_FEATURES (MAX_PARTS * 6 + MAX_PARTS + MAX_PARTS * 3 + 8)
 
 /* The numbers are those of FeatureKind in url_features.py. */

@@ -14,7 +14,7 @@ struct variation {
     bool is_wanted;
 };
 
-/* `slots` has numbers of entries plus one, 0 for an empty slot; there are at least twice as many slots as entries. */
+/* `slots` has the index of an entry plus one, 0 for an empty slot; there are at least twice as many slots as entries. */
 struct group {
     struct variation *entries;
     uint32_t *slots;
