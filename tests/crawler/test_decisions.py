@@ -235,6 +235,7 @@ PAGES = [
     ("start page on another host",     redirect("http://b.example/"),                  START, "skipped", None,          "other_host"),
     ("redirect on the site",           redirect(f"{SITE}/new"),                        PAGE,  "done",    None,          None),
     ("redirect to a disallowed page",  redirect(f"{SITE}/private"),                    PAGE,  "skipped", None,          "redirect_disallowed"),
+    ("which Chrome has followed",      OpenedPage(SITE, f"{SITE}/private", 200),       PAGE,  "skipped", None,          "redirect_disallowed"),
 ]  # fmt: skip
 
 

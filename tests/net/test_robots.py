@@ -10,6 +10,7 @@ import canonry
 from canonry.errors import FailureKind
 from canonry.net.origin import Origin
 from canonry.net.robots import (
+    MAX_BYTES,
     MAX_DELAY_SECONDS,
     RobotsVerdict,
     fetch_robots,
@@ -48,7 +49,10 @@ def test_the_group_of_the_crawler_decides() -> None:
     assert read_robots(TEXT, "third").judge("https://example.com/private") is RobotsVerdict.ALLOWED
 
 
-@pytest.mark.parametrize("name", ["canonry", "Canonry/1.0", "CANONRY/2 # a comment"])
+@pytest.mark.parametrize(
+    "name",
+    ["canonry", "Canonry/1.0", "CANONRY/2 # a comment", "canonry (+https://example.org/)", "Canonry bot", "canonry*"],
+)
 def test_a_group_names_the_crawler_with_or_without_a_version(name: str) -> None:
     text = f"User-agent: {name}\nDisallow: /private\n\nUser-agent: *\nDisallow: /\n"
     assert read_robots(text, "canonry").allows(PAGE)
@@ -72,6 +76,53 @@ def test_hostile_patterns_are_matched_in_bounded_time() -> None:
     started = time.process_time()
     assert read_robots(text, "c").allows("https://example.com/" + "a" * 5000 + "b") is False
     assert time.process_time() - started < 60  # seconds of CPU
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r", "\r\n"])
+@in_a_loop
+async def test_the_line_that_the_size_limit_cuts_is_not_read(line_end: str) -> None:
+    begin = f"User-agent: *{line_end}Disallow: /a{line_end}#"
+    comment = "x" * (MAX_BYTES - len(f"{begin}{line_end}Disallow: /"))
+    body = f"{begin}{comment}{line_end}Disallow: /private".encode()
+
+    async def fetch(url: str, **_: object) -> canonry.Response:
+        return canonry.Response(200, url, {}, body)
+
+    assert body[:MAX_BYTES].endswith(b"Disallow: /")
+    robots = await fetch_robots("https://example.com", fetch, "canonry", origin=Origin.PERSON)
+    assert (robots.allows(PAGE), robots.allows(f"{PAGE}a")) == (True, False)
+
+
+# why                        robots.txt                                                        path        is allowed
+SYNTAX = [
+    ("a byte order mark",    "\ufeffUser-agent: *\nDisallow: /a",                             "/a",       False),
+    ("CRLF",                 "User-agent: *\r\nDisallow: /a\r\n",                             "/a",       False),
+    ("CR",                   "User-agent: *\rDisallow: /a\r",                                 "/a",       False),
+    ("groups are merged",    "User-agent: canonry\nDisallow: /b\n\nUser-agent: canonry/2\nDisallow: /a", "/b", False),
+    ("an empty line",        "User-agent: canonry\n\nDisallow: /a",                            "/a",       False),
+    ("longest rule",         "User-agent: *\nDisallow: /\nAllow: /a",                          "/a",       True),
+    ("equally long",         "User-agent: *\nDisallow: /a\nAllow: /a",                         "/a",       True),
+    ("wildcard",             "User-agent: *\nDisallow: /*.php",                               "/b/a.php?c", False),
+    ("end",                  "User-agent: *\nDisallow: /*.php$",                              "/a.php?c", True),
+    ("a dollar inside",      "User-agent: *\nDisallow: /a$b",                                 "/a$b",     False),
+    ("encoded",              "User-agent: *\nDisallow: /%c3%a4",                              "/%C3%A4",  False),
+    ("not encoded",          "User-agent: *\nDisallow: /ä",                                   "/%C3%A4",  False),
+    ("encoded slash",        "User-agent: *\nDisallow: /a/b",                                 "/a%2Fb",   True),
+    ("empty rule",           "User-agent: *\nDisallow:",                                      "/a",       True),
+    ("group without rules",  "User-agent: *\nDisallow: /a\n\nUser-agent: canonry",            "/a",       True),
+    ("HTML",                 "<!doctype html><p>User-agent: *<p>Disallow: /",                  "/a",       True),
+    ("another star",         "User-agent: *bot\nDisallow: /a",                                "/a",       True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("why", "text", "path", "is_allowed"), SYNTAX, ids=[row[0] for row in SYNTAX])
+@in_a_loop
+async def test_odd_files_are_read_as_rfc_9309_says(why: str, text: str, path: str, is_allowed: bool) -> None:
+    async def fetch(url: str, **_: object) -> canonry.Response:
+        return canonry.Response(200, url, {}, text.encode())
+
+    robots = await fetch_robots("https://example.com", fetch, "canonry", origin=Origin.PERSON)
+    assert robots.allows(f"https://example.com{path}") is is_allowed
 
 
 @pytest.mark.parametrize(

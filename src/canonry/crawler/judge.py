@@ -96,7 +96,7 @@ class Judge:
         is_unfollowed = opened.is_target_unread or (
             opened.status in REDIRECTS and bool(opened.hops) and opened.hops[-1].location == opened.final_url
         )
-        if is_unfollowed and is_disallowed(final_url):
+        if final_url != page.requested_url and is_disallowed(final_url):  # Chrome has followed the redirect
             reason = SkipReason.REDIRECT_DISALLOWED
             return PageResult(page, PageState.SKIPPED, url, opened.status, final_url, engine=engine, skip_reason=reason)
         is_nofollow = self._nofollow and opened.facts.is_nofollow

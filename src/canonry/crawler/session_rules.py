@@ -38,11 +38,15 @@ if TYPE_CHECKING:
     from canonry.crawler.results import LeasedPage
 
 _MAX_COMPARED = 5  # pages of a group that a new one is compared with
+# The first pages of each group and state: a group has thousands of pages where no rule holds.
 _SELECT_GROUP = text(
     "SELECT id, key, url, group_key, state, status, title, text_hash, simhash, words, links FROM crawl_pages"
-    " WHERE crawl_id = :crawl_id AND state IN ('done', 'fetching') AND status < 400"
-    " AND (key IN :groups OR group_key IN :groups) ORDER BY id"
-).bindparams(bindparam("groups", expanding=True))
+    " WHERE id IN (SELECT id FROM ("
+    "SELECT id, ROW_NUMBER() OVER"
+    " (PARTITION BY CASE group_key WHEN '' THEN key ELSE group_key END, state ORDER BY id) AS place"
+    " FROM crawl_pages WHERE crawl_id = :crawl_id AND state IN ('done', 'fetching') AND status < 400"
+    " AND (key IN :groups OR group_key IN :groups)) AS members WHERE place <= :count) ORDER BY id"
+).bindparams(bindparam("groups", expanding=True), bindparam("count", _MAX_COMPARED + 1))
 
 
 class SessionSkips:

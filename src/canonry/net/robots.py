@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 512 * 1024  # RFC 9309 section 2.5 asks parsers to read at least 500 KiB
 MAX_DELAY_SECONDS = 60.0
-_MAX_SITEMAPS = 100
 _USER_AGENT = re.compile(r"(?:user-agent|useragent|user agent) ?[: ] ?(.*)")  # in the spellings that the parser knows
+_PRODUCT = re.compile(r"\*(?= |$)|[^ /*]*")  # `canonry` of `canonry/1.0`, of `canonry (+https://…)` and of `canonry*`
 
 
 class RobotsVerdict(StrEnum):
@@ -70,7 +70,7 @@ def read_robots(text: str, token: str) -> Robots:
         # Whole numbers: a site may write one that is too large for a float.
         seconds = min(rate.seconds, rate.requests * int(MAX_DELAY_SECONDS))
         delay = max(delay, _limit_delay(seconds / max(rate.requests, 1)))
-    return Robots(None, delay, tuple(rules.sitemaps)[:_MAX_SITEMAPS], _rules=rules, _token=token)
+    return Robots(None, delay, tuple(rules.sitemaps), _rules=rules, _token=token)
 
 
 async def fetch_robots(site: str, fetch: Fetch, token: str, *, origin: Origin) -> Robots:
@@ -92,7 +92,10 @@ async def fetch_robots(site: str, fetch: Fetch, token: str, *, origin: Origin) -
         return _fail(FailureKind.UNAVAILABLE, f"the server answered {response.status}")
     if not response.is_ok:
         return Robots()
-    rules = read_robots(response.body[:MAX_BYTES].decode("utf-8-sig", "replace"), token)
+    body = response.body
+    if len(body) >= MAX_BYTES:  # the last line may be cut: `Disallow: /` of `Disallow: /private`
+        body = body[: max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES)) + 1]
+    rules = read_robots(body.decode("utf-8-sig", "replace"), token)
     return replace(rules, origin=response.origin)
 
 
@@ -104,17 +107,18 @@ def _limit_delay(seconds: float) -> float:
 def _replace_other_agents(text: str, token: str) -> str:
     """Give all crawlers but ours one name: the parser copies each rule for each crawler that a group names.
 
-    A file of 500 KiB can name 10,000 crawlers before 10,000 rules. Ours may be named with a version, `canonry/1.0`,
-    which the parser takes for another name.
+    A file of 500 KiB can name 10,000 crawlers before 10,000 rules. What follows the product token of ours, such as a
+    version, is removed: the parser takes `canonry/1.0` for another name.
     """
     own, other = token.lower(), f"User-agent: not-{token}"
 
     def replace_line(line: str) -> str:
         found = _USER_AGENT.match(" ".join(line.partition("#")[0].split()).lower())
-        name, slash, _ = found[1].replace("*", "").partition("/") if found else ("", "", "")
-        if name and name not in own:
-            return other
-        return f"User-agent: {name}" if name and slash else line
+        if found is None:
+            return line
+        product = _PRODUCT.match(found[1])
+        name = "" if product is None else product[0]
+        return f"User-agent: {name}" if name == "*" or (name and name in own) else other
 
     return "\n".join(map(replace_line, text.splitlines()))
 

@@ -78,6 +78,28 @@ async def test_an_answer_that_never_comes_costs_a_limited_time() -> None:
 
 
 @needs_chrome
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<iframe src=http://other.example/></iframe>",
+        "<script>new Worker('/worker.js')</script>",
+        "<script>new Worker('/worker.js', {type: 'module'})</script>",
+    ],
+    ids=["a frame of another site", "a worker", "a module worker"],
+)
+@in_a_loop
+async def test_requests_that_end_in_another_process_are_not_waited_for(body: str) -> None:
+    pages = {
+        PAGE: make_page(f"<a href=/a>x</a>{body}"),
+        "http://other.example/": make_page("<a href=/b>x</a>"),
+        "http://site.example/worker.js": {"body": "", "headers": {"Content-Type": "text/javascript"}},
+    }
+    async with LoopbackWeb(pages) as web, run_engine(web.lookup) as engine:
+        opened = await engine.open(PAGE, origin=Origin.PERSON)
+    assert (opened.failure, opened.is_still_changing, len(opened.links)) == (None, False, 1)
+
+
+@needs_chrome
 @in_a_loop
 async def test_wait_for_load_or_for_a_selector() -> None:
     late = "<script>setTimeout(() => { document.body.id = 'ready'; add('/ready') }, 1500)</script>"

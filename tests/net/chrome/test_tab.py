@@ -65,6 +65,25 @@ async def test_status_title_redirects_and_failures_of_pages() -> None:
 
 
 @needs_chrome
+@pytest.mark.parametrize(
+    ("status", "kind"), [(404, FailureKind.STATUS), (401, FailureKind.STATUS), (503, FailureKind.UNAVAILABLE)]
+)
+@in_a_loop
+async def test_an_error_without_a_body_is_what_its_status_says(status: int, kind: FailureKind) -> None:
+    error = "http://site.example/error"
+    pages = {
+        error: {"status": status, "headers": HTML | {"Retry-After": "7"}},
+        "http://site.example/old": {"status": 301, "headers": {"Location": "/error"}},
+        PAGE: make_page("<script>location.replace('/error')</script>"),
+    }
+    async with LoopbackWeb(pages) as web, run_engine(web.lookup) as engine:
+        for url in (error, "http://site.example/old", PAGE):
+            opened = await engine.open(url, origin=Origin.PERSON)
+            assert (opened.status, opened.final_url, get_kind(opened)) == (status, error, kind)
+            assert opened.retry_after == 7.0
+
+
+@needs_chrome
 @in_a_loop
 async def test_pages_do_not_share_cookies() -> None:
     pages = {PAGE: make_page(GOOD, **{"Set-Cookie": "a=1; Max-Age=9999"})}
@@ -169,6 +188,49 @@ async def test_a_page_that_never_ends_is_a_timeout() -> None:
         # Transient, because Chrome's network process may have been killed halfway.
         assert (get_kind(opened), opened.links, opened.status) == (FailureKind.TIMEOUT, (), 200)
         assert len((await engine.open(f"http://{ADDRESS}:{server.port}/good", origin=Origin.PERSON)).links) == 1
+
+
+@needs_chrome
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ("Content-Length: 1000", b"<a href=/x>x</a>"),
+        ("Transfer-Encoding: chunked", b"10\r\n<a href=/x>x</a>\r\n"),
+        ("Content-Encoding: gzip\r\nContent-Length: 8", b"not gzip"),
+    ],
+    ids=["shorter than announced", "without the last chunk", "not in its encoding"],
+)
+@in_a_loop
+async def test_a_page_of_which_a_part_is_missing_is_disconnected(headers: str, body: bytes) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if await read_request(reader) is not None:
+            writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{headers}\r\n\r\n".encode() + body)
+
+    async with Listener(talk) as server, run_engine() as engine:
+        opened = await engine.open(f"http://{ADDRESS}:{server.port}/", origin=Origin.PERSON)
+        assert (get_kind(opened), opened.links) == (FailureKind.DISCONNECTED, ())
+
+
+@needs_chrome
+@pytest.mark.parametrize("event", ["", "onload = () => "], ids=["at once", "after load"])
+@in_a_loop
+async def test_a_page_that_leads_to_one_that_does_not_arrive_is_a_timeout(event: str) -> None:
+    pages = {
+        PAGE: make_page(f"<a href=/x>x</a><script>{event}setTimeout(() => {{ location = '/slow' }})</script>"),
+        "http://site.example/slow": make_page(GOOD) | {"delay_ms": 120_000},
+    }
+    async with LoopbackWeb(pages) as web, run_engine(web.lookup, load_seconds=6.0, script_seconds=5.0) as engine:
+        opened = await engine.open(PAGE, origin=Origin.PERSON)
+        assert (get_kind(opened), opened.links) == (FailureKind.TIMEOUT, ())
+
+
+@needs_chrome
+@in_a_loop
+async def test_a_page_that_a_script_writes_and_does_not_close_is_read() -> None:
+    script = "<script>onload = () => document.write('<a href=/written>x</a>')</script>"
+    async with LoopbackWeb({PAGE: make_page(f"<a href=/x>x</a>{script}")}) as web, run_engine(web.lookup) as engine:
+        opened = await engine.open(PAGE, origin=Origin.PERSON)
+        assert (opened.failure, [link.href for link in opened.links]) == (None, ["/written"])
 
 
 @needs_chrome

@@ -31,6 +31,7 @@ class LoadedDocument:
     validators: Validators = NO_VALIDATORS
     hops: list[Hop] = field(default_factory=list[Hop])
     is_from_proxy: bool = False  # an answer of this process' proxy, not of a server
+    is_complete: bool = False  # all of it has arrived
 
 
 @dataclass(slots=True)
@@ -75,6 +76,12 @@ class MainFrame:
         first = self.documents.get(self.requested_loader)
         return 0 if first is None else first.status
 
+    @property
+    def awaited_url(self) -> str:
+        """The URL of the document that the frame is loading in place of the current one; empty if there is none."""
+        latest = next(reversed(self.documents), "")
+        return self.documents[latest].url if self.is_loading and latest not in {"", *self.committed} else ""
+
     def is_settled(self) -> bool:
         """Whether the page has arrived, has loaded and is not about to be replaced."""
         return self.has_arrived and not self.is_loading and not self.is_leaving
@@ -90,6 +97,8 @@ class MainFrame:
                 self._add_request(params)
             case "Network.responseReceived":
                 self._add_response(params)
+            case "Network.loadingFinished" if params["requestId"] in self.documents:
+                self.documents[params["requestId"]].is_complete = True
             case "Network.loadingFailed" if self.documents and params["requestId"] == next(reversed(self.documents)):
                 self.is_leaving = False  # a download, or an empty answer: the current document stays
             case "Page.frameNavigated" if params["frame"]["id"] == self.frame_id:

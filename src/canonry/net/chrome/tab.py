@@ -44,6 +44,7 @@ _IDLE_SECONDS = 0.2  # before an unused tab opens a blank page
 BROWSER_ENDED = PageFailure(FailureKind.BROWSER, "Chrome ended while the page was open")
 _PASSWORD_LOST = PageFailure(FailureKind.BROWSER, "Chrome lost the password of the proxy")
 _ABORTED = PageFailure(FailureKind.ABORTED, "Chrome stopped loading before there was an answer")
+_CUT_SHORT = PageFailure(FailureKind.DISCONNECTED, "The server sent only part of the page")
 _PROXY_REFUSED = PageFailure(FailureKind.NOT_LOADED, "The proxy refused the request")
 
 
@@ -213,7 +214,8 @@ class Tab:
             if unreachable := self._frame.unreachable_url:
                 shown = unreachable[:_MAX_MESSAGE_CHARACTERS]
                 not_loaded = PageFailure(FailureKind.NOT_LOADED, f"Chrome could not open the page: {shown}")
-                return self._make_opened_page(url, self.endpoint.find_failure(unreachable) or not_loaded)
+                failure = self.endpoint.find_failure(unreachable) or self._explain_empty_error() or not_loaded
+                return self._make_opened_page(url, failure)
             if self._frame.document.is_from_proxy:
                 failure = self.endpoint.find_failure(self._frame.document.url) or _PROXY_REFUSED
                 return self._make_opened_page(url, failure)
@@ -223,10 +225,13 @@ class Tab:
                 async with asyncio.timeout(script_seconds):
                     result = await self._read_document(loader_id, script_seconds)
             except TimeoutError:
+                if awaited := self._frame.awaited_url:  # until it arrives, Chrome does not answer
+                    detail = f"The page leads to another one that did not arrive: {awaited[:_MAX_MESSAGE_CHARACTERS]}"
+                    raise TabFailed(PageFailure(FailureKind.TIMEOUT, detail)) from None
                 detail = f"Scripts of the page did not stop: its links could not be read within {script_seconds:g} s"
                 raise TabFailed(PageFailure(FailureKind.SCRIPT_TIMEOUT, detail)) from None
             if result is not None:
-                page = self._make_page(url, result, load_seconds)
+                page = self._make_page(url, result, load_seconds, is_late=is_late)
                 return page if is_quiet else replace(page, is_still_changing=True)
             if is_late:
                 raise TabFailed(ENDLESS_NAVIGATION)
@@ -329,10 +334,13 @@ class Tab:
             raise TabFailed(_make_script_failure(message))
         return parse_result(answer["result"]["value"])
 
-    def _make_page(self, url: str, result: ScriptResult, load_seconds: float) -> OpenedPage:
+    def _make_page(self, url: str, result: ScriptResult, load_seconds: float, *, is_late: bool) -> OpenedPage:
         if result.ready_state == "loading":  # an incomplete document has incomplete links
-            detail = f"The page did not load completely within {load_seconds:g} s"
-            return self._make_opened_page(url, PageFailure(FailureKind.TIMEOUT, detail))
+            if is_late:
+                detail = f"The page did not load completely within {load_seconds:g} s"
+                return self._make_opened_page(url, PageFailure(FailureKind.TIMEOUT, detail))
+            if not self._frame.document.is_complete:  # otherwise a script writes to it, and does not close it
+                return self._make_opened_page(url, _CUT_SHORT)
         failure = None
         if result.skipped_links:
             count = len(result.links) + len(result.added_links)
@@ -385,7 +393,13 @@ class Tab:
             status = self._frame.document.status
             no_content = PageFailure(FailureKind.NO_CONTENT, f"The server sent no page (status {status})")
             return explain_status(status) or (no_content if status else _ABORTED)
-        return self.endpoint.find_failure(self._frame.document.url) or make_failure(code)
+        failure = self.endpoint.find_failure(self._frame.document.url)
+        return failure or self._explain_empty_error() or make_failure(code)
+
+    def _explain_empty_error(self) -> PageFailure | None:
+        """Return the failure for an error status without a body, for which Chrome shows a page of its own."""
+        document = self._frame.document
+        return None if document.is_from_proxy else explain_status(document.status)
 
     def _make_frame(self) -> MainFrame:
         return MainFrame(self._frame_id, self._proxy_token)
