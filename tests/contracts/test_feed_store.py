@@ -160,6 +160,35 @@ ROWS: list[tuple[str, list[list[Item]], list[list[ItemOutcome]], list[list[int]]
         [[NEW, NEW], [NEW], [UPDATED]],
         [[1, 2], [3], [3]],
     ),
+    (
+        "items that share a URL lose their guids",
+        [
+            [post(1, link="https://a.com/"), post(2, link="https://a.com/")],
+            [post(1, guid="", link="https://a.com/"), post(2, guid="", link="https://a.com/")],
+            [post(1, guid="", link="https://a.com/", text="x"), post(3, guid="", link="https://a.com/")],
+        ],
+        [[NEW, NEW], [DUPLICATE, DUPLICATE], [UPDATED, NEW]],
+        [[1, 2], [1, 2], [1, 3]],
+    ),
+    (
+        "items that share a URL get guids",
+        [
+            [post(1, guid="", link="https://a.com/"), post(2, guid="", link="https://a.com/")],
+            [post(1, link="https://a.com/"), post(2, link="https://a.com/"), post(3, link="https://a.com/")],
+            [post(1, link="https://a.com/", text="x"), post(2, link="https://a.com/")],
+        ],
+        [[NEW, NEW], [DUPLICATE, DUPLICATE, NEW], [UPDATED, DUPLICATE]],
+        [[1, 2], [1, 2, 3], [1, 2]],
+    ),
+    (
+        "one of several items at a URL loses its guid",
+        [
+            [post(1, link="https://a.com/"), post(2, link="https://a.com/")],
+            [post(1, link="https://a.com/"), post(1, guid="", link="https://a.com/", published="2026-02-01")],
+        ],
+        [[NEW, NEW], [DUPLICATE, NEW]],
+        [[1, 2], [1, 3]],
+    ),
     ("guid and URL shared", [[post(1, guid="x", link="https://a.com/"), post(2, guid="x", link="https://a.com/")]] * 2, [[NEW, NEW], [DUPLICATE, DUPLICATE]], [[1, 2], [1, 2]]),
     (
         "a guid reused for another item",
@@ -740,6 +769,18 @@ RETURNS = [
         "another section, same title and date",
         post(1, guid="", link="https://a.com/#1"),
         post(1, guid="", link="https://a.com/#2"),
+        NEW,
+    ),
+    (
+        "guid and link over https, other title",
+        post(1, guid="http://a.com/1", link="http://a.com/1"),
+        post(1, guid="https://a.com/1", link="https://a.com/1", title="x"),
+        UPDATED,
+    ),
+    (
+        "guid over https, other title and date",
+        post(1, guid="http://a.com/1", link="http://a.com/1"),
+        post(2, guid="https://a.com/1", link="https://a.com/2"),
         NEW,
     ),
     ("the guid was reused", post(1), post(2, guid="g1"), NEW),

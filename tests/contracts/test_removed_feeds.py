@@ -63,7 +63,7 @@ async def use_items(database: Database, feed_id: int) -> None:
     await FeedStore(database).change(feed_id, {"headers": {"Authorization": "secret"}})
 
 
-def test_everything_comes_back(database: Database) -> None:
+def test_a_restored_feed_has_all_its_items_and_states(database: Database) -> None:
     feed = run(show(database, "https://a.com/feed", ONE, TWO, SHARED))
     run(show(database, "https://b.com/feed", SHARED))
     run(use_items(database, feed))

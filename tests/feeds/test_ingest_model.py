@@ -286,7 +286,7 @@ class Model:
         known = entry.get_post(feed)
         if (post.title, post.published) == (known.title, known.published):
             return False
-        others = [each for each in self.items if each.guid and each.guid != post.guid]
+        others = [each for each in self.items if each.guid != post.guid]
         return any(each.fingerprint[1] == known.fingerprint[1] for each in others) or any(
             self._has_guid_of_document(feed, other) and other.get_post(feed).fingerprint[1] == post.fingerprint[1]
             for other in self.entries.values()

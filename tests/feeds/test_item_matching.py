@@ -296,6 +296,12 @@ def test_a_guid_that_goes_to_another_item_leaves_its_entry_to_the_unchanged_item
     # The item that was shown under the guid is no longer in the document, but the feed has shown the other one.
     found = stored.match(Item("1", "", "New", "d", "z"), replace(first, guid="2"))
     assert [(match.outcome, match.entry_id) for match in found.items] == [(NEW, None), (DUPLICATE, 1)]
+    found = stored.match(Item("1", "", "New", "d", "z"), replace(first, guid=""))
+    assert [(match.outcome, match.entry_id) for match in found.items] == [(NEW, None), (DUPLICATE, 1)]
+    # An item that only another feed has shown says nothing about the guids of this one.
+    elsewhere = Stored(guid={"1": known(1, first), "2": known(2, second, is_in_feed=False)})
+    found = elsewhere.match(replace(second, guid="1"))
+    assert [(match.outcome, match.entry_id) for match in found.items] == [(UPDATED, 1)]
     edited = stored.match(replace(first, title="Edited"), second)
     assert [(match.outcome, match.entry_id) for match in edited.items] == [(UPDATED, 1), (DUPLICATE, 2)]
 

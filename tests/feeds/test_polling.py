@@ -282,7 +282,7 @@ async def test_a_304_behind_a_redirect_counts_as_a_sighting_but_not_as_content(t
     unchanged = {"status": 304, "headers": {}}
     pages = {
         URL: turns(ok(rss(), etag='"1"'), moved(NEW_URL)),
-        NEW_URL: turns(unchanged, unchanged, unchanged, unchanged, ok(rss(2, 3, 4))),
+        NEW_URL: turns(unchanged, ok(rss(), etag='"2"'), unchanged, unchanged, unchanged, ok(rss(2, 3, 4))),
     }
     async with running(pages, tmp_path) as runs_:
         for _ in range(5):
@@ -291,6 +291,39 @@ async def test_a_304_behind_a_redirect_counts_as_a_sighting_but_not_as_content(t
         assert (feed.url, feed.moved_sightings) == (URL, 4)
         assert (await runs_.later()).new == 1
         assert (await runs_.feed()).url == NEW_URL
+
+
+@pytest.mark.parametrize("status", [301, 302])
+@in_a_loop
+async def test_validators_of_one_url_say_nothing_about_another(tmp_path: Path, status: int) -> None:
+    """A 304 of the new target of a redirect must not hide the items that it has."""
+    date = format_datetime(START - timedelta(days=1), usegmt=True)
+    unchanged = {"status": 304, "headers": {}}
+    first = ok(rss(), **{"last-modified": date})
+    pages = {
+        URL: turns(first, moved(NEW_URL, status)),
+        NEW_URL: turns(unchanged, ok(rss(2, 3, 4), **{"last-modified": date}), ok(rss(2, 3, 4, 5))),
+    }
+    async with running(pages, tmp_path) as runs_:
+        await runs_.run()
+        assert (await runs_.later()).new == 1
+        asked = len(runs_.web.seen)
+        assert (await runs_.later()).new == 1
+        headers = runs_.web.seen[asked + 1].headers
+        assert headers.get("if-modified-since", "") == (date if status == 301 else "")
+
+
+@in_a_loop
+async def test_a_304_of_a_feed_that_no_longer_redirects_is_not_that_of_the_target(tmp_path: Path) -> None:
+    unchanged = {"status": 304, "headers": {}}
+    pages = {
+        URL: turns(moved(NEW_URL), moved(NEW_URL), unchanged, ok(rss(2, 3, 4))),
+        NEW_URL: turns(ok(rss(), etag='"1"'), unchanged),
+    }
+    async with running(pages, tmp_path) as runs_:
+        await runs_.run()
+        assert result(await runs_.later()) == (FeedResult.NO_CHANGE, None)
+        assert (await runs_.later()).new == 1
 
 
 @in_a_loop

@@ -24,6 +24,7 @@ from canonry.net.origin import Origin
 from canonry.store.database import Database
 from canonry.store.pinned_policies import ENTRY, repin_policy
 from canonry.store.schema import pinned_policies, rekeys, stamp
+from canonry.store.schema_versions import VERSIONS
 from canonry.wiring import open_database
 from feed_texts import gone, moved, ok, rss
 from ingest_runs import START, URL, counts, feed_of, item, turns, unmet
@@ -154,6 +155,21 @@ async def test_known_items_are_not_announced_again(close_store: tuple[str, Calla
         [updated] = [record for record in third.items if record.outcome is UPDATED]
         assert updated.first_seen_at < updated.last_seen_at  # as the store has it
         check_unwritten(third)
+
+
+@in_a_loop
+async def test_a_store_that_cannot_be_migrated_is_refused(close_store: tuple[str, Callable[[], str]]) -> None:
+    """In memory all its items would be new, and be announced again."""
+    url, close = close_store
+    async with LoopbackWeb({URL: ok(rss())}) as web:
+        await ingest(url, web)
+        with Database(url) as database:
+            older = text("UPDATE alembic_version SET version_num = :version")
+            database.write_now(lambda connection: connection.execute(older, {"version": VERSIONS[-2]}))
+        url = close()
+        with pytest.raises(StoreError):
+            await ingest(url, web)
+        assert len(web.seen) == 1
 
 
 def test_a_command_that_only_reads_opens_an_unwritable_store_under_an_old_policy(

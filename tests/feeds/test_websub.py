@@ -314,6 +314,23 @@ async def test_a_feed_is_polled_less_while_pushes_arrive_and_as_before_when_they
 
 
 @in_a_loop
+async def test_a_push_that_a_wrong_clock_has_noted_is_none(sqlite_url: str) -> None:
+    """Else the feed would be polled every minute, and news without a push would be taken for announced."""
+    async with following(sqlite_url) as runs:
+        await runs.requests.request_due()
+        await runs.confirm()
+        runs.wait(days=5)
+        await runs.push()
+        runs.wait(days=-5)
+        for hour in range(1, 4):
+            runs.wait(hours=1)
+            runs.hub.items = 1 + hour
+            assert (await runs.poll()).new == 1
+            assert await runs.hours_to_next_poll() == pytest.approx(1, abs=0.1)
+        assert (await runs.subscription()).missed_at == stamp(runs.now)
+
+
+@in_a_loop
 async def test_an_interval_of_a_person_is_kept(sqlite_url: str) -> None:
     async with following(sqlite_url) as runs:
         await runs.requests.request_due()

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING, TypeVar
+
+from sqlalchemy import create_engine, make_url
+from sqlalchemy.exc import SQLAlchemyError
 
 from canonry.errors import InvalidStoreUrl, NewerStore, RekeyUnfinished, StoreError
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.unwritable_store import UnwritableFeedStore, is_readable
-from canonry.store.database import Database
+from canonry.store.database import Database, find_store_file
+from canonry.store.schema_versions import VERSIONS, read_version
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 T = TypeVar("T")
 _MEMORY_URL = "sqlite://"
+_CONNECT_SECONDS = 10  # to a server that may be down
 
 
 class FallbackStore:
@@ -31,11 +37,14 @@ class FallbackStore:
         if isinstance(store, Database):
             self.store = FeedStore(store)
             return
+        url = store or _load_default_url()
         try:
-            self.store = FeedStore(self._open(store or _load_default_url()))
+            self.store = FeedStore(self._open(url))
         except (InvalidStoreUrl, NewerStore):
             raise  # a mistake; a database that can be used, by a newer canonry
         except StoreError as error:
+            if _is_unmigrated(url):
+                raise  # its items cannot be asked for, and in memory all of them would be new
             self._use_memory(error)
 
     def close(self) -> None:
@@ -82,6 +91,24 @@ class FallbackStore:
         database = Database(url, say=self._warnings.append)
         self._opened.append(database)
         return database
+
+
+def _is_unmigrated(url: str) -> bool:
+    """Return whether a database can be read and has the tables of an older canonry."""
+    file = find_store_file(url)
+    if file is None:
+        options = {"connect_timeout": _CONNECT_SECONDS}
+        engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), connect_args=options)
+    else:
+        read_only = f"{file.resolve().as_uri()}?immutable=1"  # also without files beside it
+        engine = create_engine("sqlite://", creator=lambda: sqlite3.connect(read_only, uri=True))
+    try:
+        with engine.connect() as connection:
+            return read_version(connection) in VERSIONS[:-1]
+    except SQLAlchemyError:
+        return False
+    finally:
+        engine.dispose()
 
 
 def _load_default_url() -> str:

@@ -275,21 +275,27 @@ class _Matcher:
         return found
 
     def _find_identical(self, item: KeyedItem) -> Sequence[KnownEntry]:
-        """Rule 2, for an item whose guid and URL have become ambiguous: it is shown as before, with the same content.
+        """Rule 2, for an item whose URL has become ambiguous, and its guid too: it is shown as before, unchanged.
 
         Title and date are enough if no other item of the document has them. Otherwise known items would be new when
-        a second item with their guid and URL appears.
+        a second item with their guid and URL appears, or when the items at one URL lose their guids or get some.
         """
-        if self._has_identity(item):
+        if self._is_identifying(KeyType.CANONICAL_URL, item.exact_place):
             return ()
         return [
             entry
             for entry in self._list_with_same_keys(item)
             if entry.is_in_feed
-            and entry.guid == item.guid
+            and self._has_guid_of(item, entry)
             and self._is_at_exact_place(item, entry)
             and (entry.content_hash == item.content_hash or self._has_same_title_and_date(item, entry))
         ]
+
+    def _has_guid_of(self, item: KeyedItem, entry: KnownEntry) -> bool:
+        """Return whether the guids are equal and ambiguous, or one of both has none and the old guid is gone."""
+        if entry.guid == item.guid:
+            return not self._is_identifying(KeyType.GUID, item.guid)
+        return not (item.guid and entry.guid) and entry.guid not in self.guids
 
     def _find_renumbered(self, item: KeyedItem) -> Sequence[KnownEntry]:
         """Rule 2, for an entry whose guid has gone to another item: it is shown under another guid, unchanged."""
@@ -384,7 +390,7 @@ class _Matcher:
         return any(other.title == item.title for other in self.known.by_place.get(item.place, ()))
 
     def _is_guid_renumbered(self, item: KeyedItem, entry: KnownEntry) -> bool:
-        """Return whether URL or title cannot tell, but both items are there, unchanged, under other guids.
+        """Return whether URL or title cannot tell, but both items are there, unchanged, under other guids or none.
 
         Feeds that number the items of each document do this. Their items may have no URLs, or titles that repeat. With
         the same title and date, only the URL or the text of the item was edited.
@@ -399,8 +405,7 @@ class _Matcher:
     def _guids_by_content(self) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
         for item in self.items:
-            if item.guid:
-                found.setdefault(item.content_hash, set()).add(item.guid)
+            found.setdefault(item.content_hash, set()).add(item.guid)
         return found
 
     @cached_property

@@ -99,20 +99,27 @@ async def _fetch_and_store(
     started = time.perf_counter()
     validators = Validators() if polling.is_forced else Validators(feed.etag, feed.last_modified)
     response = await polling.fetch(feed.url, origin=feed.origin, validators=validators, **make_fetch_options(feed))
+    if response.is_not_modified and not _is_about_last_document(feed, response, validators):
+        validators = Validators()
+        response = await polling.fetch(feed.url, origin=feed.origin, validators=validators, **make_fetch_options(feed))
     if response.is_not_modified and validators != Validators():
         await store.touch(feed.id, now, _compute_next_check(response, feed, feed.ttl, now, polling))
         await _follow_move(feed, response, MergedFeed(), store)
         return FeedOutcome(feed.url, FeedResult.NO_CHANGE, milliseconds=_measure_milliseconds(started)), MergedFeed()
     feed, response, read = await _read_document(feed, response, store, polling)
     links = find_hub_links(response, read)
+    etag, last_modified = response.validators.etag, response.validators.last_modified
+    if read.is_cut_short:
+        etag = last_modified = ""  # the whole document must be fetched: a 304 would hide the rest of it
+    elif _ends_temporarily(response):
+        last_modified = ""  # the next redirect may lead elsewhere, and a date says nothing about another document
     document = FeedDocument(
         read.title,
         read.format,
         links.hubs,
         read.items,
-        # After a document that was cut short, the whole one must be fetched: a 304 would hide the rest of it.
-        "" if read.is_cut_short else response.validators.etag,
-        "" if read.is_cut_short else response.validators.last_modified,
+        etag,
+        last_modified,
         _compute_next_check(response, feed, read.ttl, now, polling),
         read.ttl,
         is_cut=read.cut_items > 0 or read.is_cut_short,
@@ -135,6 +142,23 @@ async def _fetch_and_store(
         milliseconds=_measure_milliseconds(started),
     )
     return outcome, merged
+
+
+def _is_about_last_document(feed: FeedState, response: Response, validators: Validators) -> bool:
+    """Return whether a 304 came from the URL that the validators came from (RFC 9110, 8.8).
+
+    Behind a redirect to a new URL, it would hide the items of another document.
+    """
+    if not response.hops:
+        return not feed.moved_to
+    if _ends_temporarily(response):
+        return not validators.last_modified
+    return find_adoptable_url(response) == feed.moved_to
+
+
+def _ends_temporarily(response: Response) -> bool:
+    """Return whether only a temporary redirect led to the URL of a response."""
+    return bool(response.hops) and find_adoptable_url(response) != response.url
 
 
 async def _read_document(

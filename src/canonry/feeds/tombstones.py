@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import bindparam, delete, insert, select
 
-from canonry.core.keys import KeyType, hash_fields, loosen_place
+from canonry.core.keys import KeyType, hash_fields, list_guid_twins, loosen_place
 from canonry.feeds.item_evidence import get_fragment
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.store.schema import entry_identities, tombstones
@@ -98,12 +98,16 @@ def recall_items(
     """Return the matches, in which new items that were deleted after `since` are no longer new."""
     digests: dict[int, tuple[str, ...]] = {}
     without_identity = _loosen(ambiguous)
+    guids = {match.item.guid for match in matches}
     for position, match in enumerate(matches):
         if match.entry is None:
             item = match.item
             keys = (*item.keys, *item.older_keys)
             hashes = [key.key_value for key in keys if key.key_type is KeyType.FALLBACK_HASH]
-            digests[position] = _make_digests(item, hashes, without_identity)
+            # A guid that is a URL may have had another scheme, or `www.`.
+            twins = [twin for twin in list_guid_twins(item.guid) if twin not in guids]
+            forms = (item, *(item._replace(guid=twin) for twin in twins))
+            digests[position] = tuple(each for form in forms for each in _make_digests(form, hashes, without_identity))
     if not digests:
         return matches
     wanted = tuple(digest for each in digests.values() for digest in each)

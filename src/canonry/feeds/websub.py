@@ -45,6 +45,7 @@ _MIN_LEASE, _MAX_LEASE = timedelta(minutes=5), timedelta(days=30)
 _RENEW_AFTER = 0.8  # of the lease
 _FIRST_RETRY, _MAX_RETRY = timedelta(hours=1), timedelta(days=1)
 _DENIED_RETRY = timedelta(days=7)
+_MAX_CLOCK_SKEW = timedelta(minutes=10)  # between machines; a push further ahead was noted by a wrong clock
 _MAX_REASON_CHARS = 200
 _MAX_REDIRECTS = 3
 _METHOD_PRESERVING_REDIRECTS = (307, 308)
@@ -81,7 +82,12 @@ class Subscription:
     def is_trusted(self, now: datetime) -> bool:
         """Return whether pushes arrive, so that the feed may be polled less often."""
         is_active = self.state is SubscriptionState.ACTIVE and (self.expires_at or "") > stamp(now)
-        return is_active and self.pushed_at is not None and (self.missed_at or "") < self.pushed_at
+        return is_active and (self.missed_at or "") < self.find_push(now)
+
+    def find_push(self, now: datetime) -> str:
+        """Return when the last valid push came; empty if there was none, or if a wrong clock noted a time ahead."""
+        pushed_at = self.pushed_at or ""
+        return pushed_at if pushed_at <= stamp(now + _MAX_CLOCK_SKEW) else ""
 
 
 class DueFeed(NamedTuple):
@@ -179,7 +185,7 @@ def judge_poll(subscription: Subscription, *, feed: FeedState, outcome: FeedOutc
 
     `feed` is the feed as it was before the poll.
     """
-    is_missed = _has_news(outcome) and not _is_announced(subscription, feed)
+    is_missed = _has_news(outcome) and not _is_announced(subscription, feed, now)
     is_active = subscription.state is SubscriptionState.ACTIVE
     return replace(subscription, missed_at=stamp(now)) if is_missed and is_active else subscription
 
@@ -198,10 +204,10 @@ def choose_next_poll(
     """Return when to poll again; `feed` is the feed as it was before the poll, which began at `started`."""
     if outcome.result not in {FeedResult.INGESTED, FeedResult.NO_CHANGE}:
         return NextPoll.AS_USUAL
-    if (subscription.pushed_at or "") > stamp(started):
+    if subscription.find_push(now) > stamp(started):
         return NextPoll.SOON
     # A push without news: the server of the feed may not have the change yet.
-    is_early = _is_announced(subscription, feed) and not _has_news(outcome)
+    is_early = _is_announced(subscription, feed, now) and not _has_news(outcome)
     return NextPoll.LATER if subscription.is_trusted(now) and not is_early else NextPoll.AS_USUAL
 
 
@@ -209,8 +215,8 @@ def _has_news(outcome: FeedOutcome) -> bool:
     return bool(outcome.new or outcome.updated)
 
 
-def _is_announced(subscription: Subscription, feed: FeedState) -> bool:
-    return (subscription.pushed_at or "") > (feed.last_checked_at or "")
+def _is_announced(subscription: Subscription, feed: FeedState, now: datetime) -> bool:
+    return subscription.find_push(now) > (feed.last_checked_at or "")
 
 
 class HubRequests:
