@@ -189,6 +189,25 @@ def test_a_schedule_is_queued_once_in_a_period(jobs: Jobs) -> None:
     assert schedule.enqueue(jobs, 3030.0)
 
 
+def test_schedules_go_on_after_the_clock_is_set_back(jobs: Jobs) -> None:
+    """The periods that come again have had their jobs. Else nothing would be polled for as long as the clock jumped."""
+    times, schedule = {"now": 7200.0}, Schedule("tick", 0.5)
+    assert schedule.enqueue(jobs, 3600.0)
+
+    async def nothing(_: str) -> None: ...
+
+    async def story() -> None:
+        kinds = [JobKind("tick", nothing)]
+        async with Worker(jobs, kinds, schedules=[schedule], times=QUICK, clock=lambda: times["now"]):
+            for runs in (2, 4):
+                async with asyncio.timeout(120):
+                    while (await count_by_status(jobs, "tick"))["SUCCESS"] < runs:
+                        await asyncio.sleep(0.05)
+                times["now"] = 3600.0
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("every", [0.0, -1.0, 86401.0])
 def test_a_period_must_be_shorter_than_the_retention_of_ended_jobs(every: float) -> None:
     with pytest.raises(ValueError, match="tick"):

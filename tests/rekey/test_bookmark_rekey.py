@@ -21,7 +21,7 @@ from canonry.bookmarks.url_pipeline import UrlPipeline
 from canonry.core import configured_overrides
 from canonry.core.native import normalize
 from canonry.core.overrides import parse_overrides
-from canonry.errors import RekeyNotFound, RekeyUnfinished
+from canonry.errors import AlreadySaved, RekeyNotFound, RekeyUnfinished
 from canonry.rekey.bookmark_rekey import finish_rekey, plan_bookmark_rekey, rekey_url
 from canonry.rekey.bookmark_rekey_store import BookmarkRekey, BookmarkRekeyStore
 from canonry.store.database import Database
@@ -123,6 +123,35 @@ def test_an_undo_restores_every_row(database: Database) -> None:
     assert rekey(database).id != undone.id  # and forth again
     assert undo(database, undone.id + 1).undone_at is not None
     assert dump(database) == before
+
+
+def test_an_undo_restores_what_is_known_about_pages(database: Database) -> None:
+    """Pages are not fetched once more, and those that could not be read are not tried again."""
+    states = ({"page_state": "read"}, {"page_state": "failed", "page_attempts": 6}, {"page_state": "none"})
+
+    def note_pages(connection: Connection) -> None:
+        for number in range(len(URLS)):
+            connection.execute(update(bookmarks).where(bookmarks.c.id == number + 1).values(states[number % 3]))
+
+    database.write_now(note_pages)
+    before = dump(database)
+    moved = rekey(database)
+    assert {row["page_state"] for row in dump(database)} > {"pending"}  # those with another URL are read again
+    undo(database, moved.id)
+    assert dump(database) == before
+
+
+def test_an_undo_restores_a_bookmark_in_the_trash_whose_url_was_saved_again(database: Database) -> None:
+    """Its key says so: a restore from the trash beside its twin must be refused, as before."""
+    store = BookmarkStore(database)
+    asyncio.run(store.trash(1, 6, NOW))
+    url = BookmarkUrl("https://example.com/b", None, "https://example.com/b", exact_url=False, policy="bookmark@1")
+    asyncio.run(store.put(1, url, {"title": "Again"}, NOW))
+    before = dump(database)
+    undo(database, rekey(database).id)
+    assert dump(database) == before
+    with pytest.raises(AlreadySaved):
+        asyncio.run(store.restore(1, 6, NOW))
 
 
 def test_an_unfinished_rekey_can_be_undone(database: Database) -> None:
@@ -241,7 +270,7 @@ def test_a_rekey_from_a_policy_that_is_no_longer_pinned_is_refused(database: Dat
     assert asyncio.run(store.start("bookmark@2", NOW, from_policy="bookmark@1")).from_policy == "bookmark@1"
 
 
-def test_a_new_store_starts_with_the_newest_policy_and_an_old_one_is_told_once(database: Database) -> None:
+def test_a_new_store_starts_with_the_newest_policy_and_an_old_one_prints_a_note_once(database: Database) -> None:
     told = database.write_now(announce_newer)
     assert [(each.purpose, each.pinned, each.newest) for each in told] == [("bookmark", "bookmark@1", "bookmark@2")]
     assert "canonry rekey bookmark@1 bookmark@2" in str(told[0])

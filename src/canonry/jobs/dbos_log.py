@@ -20,7 +20,7 @@ def install_log_filter() -> None:
 
 
 class _RepeatFilter(logging.Filter):
-    """Drop repeated lines: while its database is away, DBOS logs many lines every second."""
+    """Drop repeated lines: while its database is unreachable, DBOS logs many lines every second."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The job that subscribes feeds at their hubs and renews subscriptions; what polls say about them (contract I11)."""
+"""The job that subscribes feeds at their hubs; after each poll, the check for changes that no push announced (I11)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def make_websub_schedules(public_url: str, *, interval: float = _INTERVAL_SECOND
 async def note_poll(
     store: WebSubStore, feed: FeedState, outcome: FeedOutcome, *, started: datetime, now: datetime
 ) -> None:
-    """Record what a poll says about the pushes of a feed, and choose when the feed is polled next.
+    """Record whether a push had announced what a poll found, and choose when the feed is polled next.
 
     `feed` is the feed as it was before the poll.
     """

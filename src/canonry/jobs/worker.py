@@ -72,6 +72,8 @@ class Worker:
         self._concurrency = concurrency
         self._times = times or WorkerTimes()
         self._clock = clock
+        self._schedule_time = 0.0
+        self._schedule_time_read_at = time.monotonic()
         # DBOS may occupy all of asyncio's default threads; heartbeats need separate threads.
         self._threads = ThreadPoolExecutor(2, "jobs")
         self._running: dict[asyncio.Task[Any], str] = {}
@@ -221,8 +223,16 @@ class Worker:
                     self._heartbeat.remove_old()
             self._requeue_lost_jobs()
             if not self._is_stopping:
+                now = self._read_schedule_time()
                 for schedule in self._schedules:
-                    schedule.enqueue(self._jobs, self._clock())
+                    schedule.enqueue(self._jobs, now)
+
+    def _read_schedule_time(self) -> float:
+        """Return a time that never goes back: the periods that a clock repeats have had their jobs."""
+        now = time.monotonic()
+        self._schedule_time = max(self._clock(), self._schedule_time + now - self._schedule_time_read_at)
+        self._schedule_time_read_at = now
+        return self._schedule_time
 
     def _requeue_lost_jobs(self) -> None:
         """Requeue jobs that this worker runs according to the database, but does not run.

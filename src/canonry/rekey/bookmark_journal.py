@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from canonry.bookmarks.bookmark import Bookmark
 
+_PAGE_COLUMNS = ("page_state", "page_attempts", "page_retry_at")  # a bookmark with a new URL is read again
 _TOUCHED = ("updated_at", "haystack")
 
 
@@ -39,7 +40,7 @@ class Journal:
     def add_change(self, bookmark: Bookmark, *, new_url: str, now: str) -> None:
         """Remember a bookmark whose URL is about to change, at the time `now`."""
         if self._rekey_id is not None:
-            columns = [bookmarks.c[name] for name in (*URL_COLUMNS, *_TOUCHED)]
+            columns = [bookmarks.c[name] for name in (*URL_COLUMNS, *_PAGE_COLUMNS, *_TOUCHED)]
             row = self._connection.execute(select(*columns).where(bookmarks.c.id == bookmark.id)).mappings().one()
             self._add(bookmark.id, None, {**row, "new_url": new_url, "moved_at": now})
 
@@ -85,7 +86,8 @@ def _restore_change(connection: Connection, bookmark_id: int, before: dict[str, 
 
 def _set_url(connection: Connection, current: RowMapping, before: Mapping[str, Any]) -> None:
     values = {name: before[name] for name in URL_COLUMNS}
-    values["key"] = _find_free_key(connection, current["owner_id"], current["id"], before)
+    if current["deleted_at"] is None:
+        values["key"] = _find_free_key(connection, current["owner_id"], current["id"], before)
     values |= make_search_columns({**current, **values})
     if "moved_at" in before:
         is_unchanged = current["updated_at"] in {before["moved_at"], before["updated_at"]}
@@ -93,6 +95,8 @@ def _set_url(connection: Connection, current: RowMapping, before: Mapping[str, A
         is_unchanged = values["haystack"] == before["haystack"]
     if is_unchanged:
         values["updated_at"] = before["updated_at"]
+        if current["url"] != before["url"]:
+            values |= {name: before[name] for name in _PAGE_COLUMNS if name in before}
     connection.execute(update(bookmarks).where(bookmarks.c.id == current["id"]).values(values))
 
 
@@ -114,13 +118,17 @@ def _restore_merge(connection: Connection, merge_id: int, now: str) -> None:
             rows[0] |= {"deleted_at": current["deleted_at"], "updated_at": current["updated_at"]}
         connection.execute(delete(bookmarks).where(bookmarks.c.id == current["id"]))
     for row in rows:
-        row["key"] = _find_free_key(connection, row["owner_id"], row["id"], row)
+        if row["deleted_at"] is None:
+            row["key"] = _find_free_key(connection, row["owner_id"], row["id"], row)
         restore_row(connection, row)
     connection.execute(update(bookmark_merges).where(bookmark_merges.c.id == merge_id).values(undone_at=now))
 
 
 def _find_free_key(connection: Connection, owner: int, bookmark_id: int, before: Mapping[str, Any]) -> str:
-    """Return the key that a bookmark had, or a random one if its URL was saved again since."""
+    """Return the key that a bookmark had, or a random one if its URL was saved again since.
+
+    Keys are unique outside the trash. In it, the key tells whether the URL was saved again.
+    """
     query = select(bookmarks.c.id).where(
         bookmarks.c.owner_id == owner,
         bookmarks.c.key == before["key"],

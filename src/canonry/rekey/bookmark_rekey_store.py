@@ -361,7 +361,7 @@ class _Batch:
             self.refused += 1
             url = BookmarkUrl(bookmark.url, bookmark.original_url, bookmark.url, bookmark.exact_url, self.to_policy)
         self.changed += url.url != bookmark.url
-        # A bookmark whose URL stays is at its place, also one that was saved as a duplicate on purpose.
+        # A bookmark whose URL does not change is never merged: it may have been saved as a duplicate on purpose.
         if bookmark.deleted_at is None and url.url != bookmark.url:
             try:
                 require_unused_url(self._connection, owner, bookmark.id, url.url)
