@@ -120,7 +120,7 @@ class Listener:
         self._tasks.pop(task).transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.transport.set_write_buffer_limits(0)  # drained means sent
+        writer.transport.set_write_buffer_limits(1)  # drained means sent; with 0, TLS without data is never drained
         with suppress(OSError, EOFError):  # the client left
             await self._talk(reader, writer)
             await writer.drain()

@@ -163,3 +163,15 @@ def test_delays_grow_and_a_server_may_ask_for_more_but_not_for_years() -> None:
     assert find_retry_delay(6) is None
     assert find_retry_delay(1, wait=3600) == timedelta(hours=1)
     assert find_retry_delay(1, wait=1e9) == timedelta(days=3)
+
+
+@in_a_loop
+async def test_a_304_behind_a_redirect_says_nothing_about_the_page(reader: Reader) -> None:
+    hops = (Hop(302, URL, "https://site.test/now"),)
+    await reader.bookmarks.put(1, Draft(URL))
+    assert await reader.read(Response(200, hops[0].location, HTML, PAGE, hops)) == "read"
+    reader.now += timedelta(days=8)
+    await reader.bookmarks.put(2, Draft(URL))
+    unchanged = Response(304, hops[0].location, hops=hops)
+    assert await reader.read(unchanged, Response(200, hops[0].location, HTML, PAGE, hops)) == "read"
+    assert [bool(request.get("validators")) for request in reader.requests] == [False, True, False]

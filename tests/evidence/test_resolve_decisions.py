@@ -171,6 +171,7 @@ DECLARED = [
     ("og:url", view(head=f'<meta property="og:url" content="{E}/b">'), None),
     ("several", view(head=canonical(f"{E}/b") + canonical(f"{E}/c")), PageDoubt.SEVERAL_CANONICALS),
     ("root", view(head=canonical(f"{E}/")), PageDoubt.SITE_ROOT),
+    ("index file of the root", view(head=canonical(f"{E}/index.html")), PageDoubt.SITE_ROOT),
     ("root from its index", view(f"{E}/index.html", head=canonical(f"{E}/")), None),
     ("root with a query", view(f"{E}/?a=1", head=canonical(f"{E}/")), None),
     ("session", view(head=canonical(f"{E}/a;jsessionid=1")), PageDoubt.TRANSIENT),
@@ -216,6 +217,16 @@ def test_what_a_candidate_proves(
     judgement = judge_page(PageTrial(f"{E}/b", source), page, FIRST, FIRST.url)
     assert (judgement.verdict, judgement.doubt) == (verdict, doubt)
     assert judgement.describe(PageTrial(f"{E}/b", PageSource.DECLARED))
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict"), [(301, PageVerdict.CONFIRMS), (302, PageVerdict.REFUSED)], ids=["permanent", "temporary"]
+)
+def test_a_redirect_to_where_the_page_is_for_now_confirms_nothing(status: int, verdict: PageVerdict) -> None:
+    """Else a start page to which everything redirects would be an alias of every page."""
+    first = view(f"{E}/start", hops=(Hop(status, "http://example.com/a", f"{E}/start"),))
+    twin = view(f"{E}/start", hops=(Hop(301, f"{E}/a", f"{E}/start"),))
+    assert judge_page(PageTrial(f"{E}/a", PageSource.HTTPS), twin, first, first.url).verdict is verdict
 
 
 def test_a_foreign_canonical_must_declare_itself() -> None:

@@ -22,11 +22,16 @@ CASES = json.loads((Path(__file__).parents[1] / "cases" / "page_scenarios.json")
 PROVEN = {PageVerdict.SAME, PageVerdict.CONFIRMS}
 
 
-async def resolve(case: dict[str, Any]) -> tuple[canonry.Resolved, list[str]]:
+NOT_FOUND = {"status": 404, "body": "not found"}
+
+
+async def resolve(
+    case: dict[str, Any], default: dict[str, Any] | None = NOT_FOUND
+) -> tuple[canonry.Resolved, list[str]]:
     """Resolve the input of a case; return the result and the URLs that were asked for, in order."""
     pages = {url: make_page(page) for url, page in case["pages"].items()}
-    missing = make_page(case.get("missing", {"status": 404, "body": "not found"}))
-    async with LoopbackWeb(pages, missing) as web, web.client() as client:
+    missing = case.get("missing", default)
+    async with LoopbackWeb(pages, None if missing is None else make_page(missing)) as web, web.client() as client:
         options = {"timeout": 30.0, "deadline": 120.0, **case.get("options", {})}
         found = await canonry.resolve(case["input"], fetch=client.fetch, guard=client.guard, **options)
         return found, [url for _, url in web.requests]
@@ -58,6 +63,41 @@ async def test_a_scenario_gives_the_expected_url(case: dict[str, Any]) -> None:
     assert fetched <= set(requests), "everything that is returned was fetched"
     proven = {each.url for each in found.candidates if each.verdict in PROVEN and each.source is not PageSource.INPUT}
     assert proven <= {found.url, *found.aliases}
+
+
+ADOPTED = [case for case in CASES if "missing" not in case and case["want"].get("url") not in {None, case["input"]}]
+
+
+@pytest.mark.parametrize("case", ADOPTED, ids=[case["id"] for case in ADOPTED])
+@in_a_loop
+async def test_a_server_that_closes_the_connection_for_unknown_urls_changes_no_answer(case: dict[str, Any]) -> None:
+    found, _ = await resolve(case, default=None)
+    assert (found.url, found.reason) == (case["want"]["url"], case["want"]["reason"]), found.candidates
+
+
+@pytest.mark.parametrize(
+    ("why", "error", "is_adopted"),
+    [
+        ("refused", canonry.FetchFailed("", "refused", kind=FailureKind.CONNECT), True),
+        ("of the caller", ConnectionRefusedError(), True),
+        ("timeout", canonry.FetchFailed("", "timeout", kind=FailureKind.TIMEOUT), False),
+        ("busy", canonry.FetchFailed("", "busy", status=503, kind=FailureKind.UNAVAILABLE), False),
+        ("guard", canonry.UnsafeUrl("", "private"), False),
+    ],
+)
+@in_a_loop
+async def test_without_an_answer_for_the_made_up_url(why: str, error: Exception, *, is_adopted: bool) -> None:
+    body = make_page({"article": 1, "title": why})["body"].encode()
+
+    async def fetch(url: str, **_: Any) -> canonry.Response:
+        if "canonry-check" in url:
+            raise error
+        if not url.startswith("https://example.com/a"):
+            raise canonry.FetchFailed(url, "refused", kind=FailureKind.CONNECT)
+        return canonry.Response(200, url, {"content-type": "text/html"}, body)
+
+    found = await canonry.resolve("https://example.com/a?utm_source=x", fetch=fetch)
+    assert found.url == ("https://example.com/a" if is_adopted else "https://example.com/a?utm_source=x")
 
 
 SPELLINGS = [

@@ -1,4 +1,4 @@
-"""Control what a page claims: does the site show the same for a made-up URL beside it? (contract E2)"""
+"""Check the redirect and the canonical URL of a page with a control, a made-up URL beside the page (contract E2)."""
 
 from __future__ import annotations
 

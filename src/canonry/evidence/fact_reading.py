@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from canonry.store.database import Database
 
 MAX_PAGE_BYTES = 5_000_000
-_FRESH = timedelta(days=7)  # a page that was read since is not fetched again
+_FRESH = timedelta(days=7)  # a page that was read within this time is not fetched again
 _RETRY_DELAYS = tuple(timedelta(minutes=each) for each in (1, 10, 60, 360, 1440))
 _MAX_RETRY_DELAY = timedelta(days=3)  # however long a server asks to wait
 
@@ -65,8 +65,11 @@ class FactReader:
         if known is not None and known.fetched_at > stamp(self._clock() - _FRESH):
             return ReadPage(known, known.title, "", was_requested=False)
         validators = known.validators if known is not None and not known.permanent_url else NO_VALIDATORS
+        fetch = partial(self._fetch, url, origin=origin, max_bytes=MAX_PAGE_BYTES)
         try:
-            response = await self._fetch(url, origin=origin, max_bytes=MAX_PAGE_BYTES, validators=validators)
+            response = await fetch(validators=validators)
+            if response.is_not_modified and response.hops:  # nothing says that the validators came from there
+                response = await fetch()
         except (FetchFailed, UnsafeUrl) as error:
             return UnreadPage(isinstance(error, FetchFailed) and error.is_transient)
         now = self._clock()

@@ -173,7 +173,7 @@ def find_alias_urls(
 
 
 def _drop_doubtful(connection: Connection, rows: Sequence[_AliasRow]) -> list[_AliasRow]:
-    """Return the rows of `page_aliases` that a merge without a person may rely on."""
+    """Return the rows of `page_aliases` that are certain enough for a merge that nobody reviews."""
     facts = load_facts(connection, list({url for row in rows for url in (row.url, row.target_url)}))
     ends: dict[int, str] = {}  # where the redirect ends, by the position of the row
     for position, row in enumerate(rows):

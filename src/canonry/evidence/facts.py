@@ -73,7 +73,7 @@ class PageAlias:
 
 
 def make_fact(url: str, page: PageView, fetched_at: str) -> PageFact:
-    """Return the fact that a response to `url` is; what a temporary redirect leads to declares nothing about it."""
+    """Return the fact from a response to `url`; a page behind a temporary redirect declares nothing about `url`."""
     declares_one = len(page.declared.canonical_urls) <= 1 and not is_temporarily_elsewhere(page) and not is_shell(page)
     declared = find_declared_url(page) if declares_one else ""
     return PageFact(
@@ -139,9 +139,9 @@ def declares(fact: PageFact, target: PageFact) -> bool:
         return False
     if not fact.fingerprint.words:
         return False  # a page made by scripts has the same bytes for everything that it shows
-    is_lost = is_root(target.url) and not is_root(strip_index(fact.url))
+    leads_to_root = is_root(strip_index(target.url)) and not is_root(strip_index(fact.url))
     declares_another = bool(target.canonical_url) and not differ_only_in_form(target.canonical_url, target.url)
-    return not is_lost and not declares_another and parse(fact.url).host == parse(target.url).host
+    return not leads_to_root and not declares_another and parse(fact.url).host == parse(target.url).host
 
 
 def differ_only_in_form(one: str, other: str) -> bool:
@@ -152,7 +152,7 @@ def differ_only_in_form(one: str, other: str) -> bool:
 def has_unproven_redirect(fact: PageFact) -> bool:
     """Return whether a permanent redirect proves nothing before a control."""
     is_moved = bool(fact.permanent_url) and not differ_only_in_form(fact.url, fact.permanent_url)
-    return is_moved and not _is_lost(fact) and fact.control is ControlResult.NONE
+    return is_moved and not _redirects_to_root(fact) and fact.control is ControlResult.NONE
 
 
 def find_landings(redirects: Iterable[tuple[str, str]]) -> set[str]:
@@ -180,12 +180,12 @@ def _is_redirect_proven(fact: PageFact) -> bool:
     """Return whether the permanent redirect of a page proves that its target shows the page."""
     if differ_only_in_form(fact.url, fact.permanent_url):
         return True
-    return fact.control is ControlResult.PASSED and not _is_lost(fact)
+    return fact.control is ControlResult.PASSED and not _redirects_to_root(fact)
 
 
-def _is_lost(fact: PageFact) -> bool:
-    """Return whether a page redirects to the root of a site: that is where sites send what they do not have."""
-    return is_root(fact.permanent_url) and not is_root(strip_index(fact.url))
+def _redirects_to_root(fact: PageFact) -> bool:
+    """Return whether a page redirects to the root of a site, as sites do with pages that they removed."""
+    return is_root(strip_index(fact.permanent_url)) and not is_root(strip_index(fact.url))
 
 
 def find_redirect_alias(fact: PageFact) -> PageAlias | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from canonry.core.rules import get_param_name
 from canonry.core.url import parse
 
-# A structured dictionary (RFC 9651): `key-order, params=("id" "page")`. Parameters of its values are read over.
+# A structured dictionary (RFC 9651): `key-order, params=("id" "page")`. Parameters of its values are ignored.
 _KEY = r"[a-z*][a-z0-9_\-.*]*"
 _STRING = r"\"(?:[ !#-\[\]-~]|\\[\\\"])*\""
 _VALUE = rf"(?:{_STRING}|\?[01]|:[A-Za-z0-9+/=]*:|[@%]?-?\d[\d.]*|[A-Za-z*][!#$%&'*+\-.^_`|~\w:/]*)"
@@ -63,7 +63,7 @@ def parse_no_vary_search(header: str) -> NoVarySearch | None:
 
 
 def _parse_dictionary(text: str) -> dict[str, str] | None:
-    """Return the members of a structured dictionary, each value as written, or None if the text is none."""
+    """Return the members of a structured dictionary, each value as written; None if the text is malformed."""
     members: dict[str, str] = {}
     position = 0
     while match := _MEMBER.match(text, position):

@@ -1,4 +1,7 @@
-"""Control what a text proves: a made-up URL beside the page, and the page once more (contract E2). Decisions only."""
+"""Decide whether an equal text is evidence, from two more requests (contract E2). Decisions only.
+
+The control is a made-up URL beside the page; the repeat is the page once more.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from canonry.core.url import parse
-from canonry.errors import FetchFailed, UnsafeUrl
+from canonry.errors import FailureKind, FetchFailed, UnsafeUrl
 from canonry.evidence.fingerprint import fold_text
 from canonry.evidence.page_view import PageView
 from canonry.evidence.resolve_decisions import PageDoubt, find_declared_url
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from canonry.net.response import Response
 
 _DEVICE_PREFIX = re.compile(r"^//(?:m|mobile|touch|amp|wap)\.(?=[^/]*\.)")
+# OTHER: a failure of the caller's fetch.
+_REFUSED_CONNECTION = frozenset({FailureKind.CONNECT, FailureKind.DISCONNECTED, FailureKind.OTHER})
 _SCRIPT = re.compile(r"\.(?:php|aspx?|jsp|cgi|pl|do|cfm)$", re.IGNORECASE)
 
 
@@ -59,7 +64,7 @@ def judge_control(
         return None if status and not is_unavailable_status(status) else PageDoubt.NOT_CONTROLLED
     is_same_target = control.response.url == final_url
     if is_same_target and strip_cosmetics(final_url) == strip_cosmetics(input_url):
-        return None  # the server knows the page by a part of the path, and moves to the right URL
+        return None  # the server finds the page by another part of the path, and redirects to its URL
     if is_same_target or _is_mirrored(control.response, input_url, final_url):
         return PageDoubt.SHOWN_EVERYWHERE
     if find_evidence(first, control) is None and not looks_alike(first, control):
@@ -69,8 +74,16 @@ def judge_control(
     return None if names_the_page else PageDoubt.SHOWN_EVERYWHERE
 
 
+def is_refused_connection(control: PageView | FetchFailed | UnsafeUrl) -> bool:
+    """Return whether a made-up URL was refused: the connection was refused or closed, or the caller's fetch failed.
+
+    Unlike a timeout or "too many requests", that is no sign of a busy server, which answered for the page just now.
+    """
+    return isinstance(control, FetchFailed) and control.status is None and control.kind in _REFUSED_CONNECTION
+
+
 def _is_mirrored(control: Response, input_url: str, final_url: str) -> bool:
-    """Return whether a made-up URL redirects as the page does, but for its name: `/gone` to `/search?q=gone`."""
+    """Return whether a made-up URL redirects like the page, to its own name: `/gone` → `/search?q=gone`."""
     if not control.hops or input_url == final_url:
         return False
     made_up, own = (_get_name(url) for url in (control.hops[0].url, input_url))

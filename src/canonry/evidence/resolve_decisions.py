@@ -146,7 +146,7 @@ def doubt_declared_url(url: str, page: PageView) -> PageDoubt | None:
     """Return why a declared URL is refused before it is fetched, or None (contract E2)."""
     if len(page.declared.canonical_urls) > 1:
         return PageDoubt.SEVERAL_CANONICALS
-    if is_root(url) and not is_root(strip_index(page.url)) and parse(page.url).path != "/":
+    if is_root(strip_index(url)) and not is_root(strip_index(page.url)) and parse(page.url).path != "/":
         return PageDoubt.SITE_ROOT
     if is_temporarily_elsewhere(page):
         return PageDoubt.TEMPORARY_TARGET
@@ -188,7 +188,7 @@ def list_form_makers(
 
 
 def find_skip_doubt(url: str, page: PageView, *, requests_left: int, is_controlled: bool) -> PageDoubt | None:
-    """Return why a URL must not be fetched, or None. One request is kept for the control until it was sent."""
+    """Return why a URL must not be fetched, or None. One request is reserved for the control."""
     own, other = parse(page.url), parse(url)
     if other.userinfo is not None and (other.host != own.host or (own.scheme == "https" and other.scheme == "http")):
         return PageDoubt.CREDENTIALS
@@ -203,7 +203,9 @@ def find_skip_doubt(url: str, page: PageView, *, requests_left: int, is_controll
 def judge_page(trial: PageTrial, page: PageView, first: PageView, best_url: str) -> PageJudgement:
     """Judge what a candidate showed, compared with the first response."""
     if page.response.hops:
-        if page.url == page.response.url and page.url in {best_url, first.url, first.response.url}:
+        # Where only a temporary redirect led is no URL of the page, whichever redirect of a candidate leads there.
+        known_urls = {best_url, first.url, *(() if is_temporarily_elsewhere(first) else (first.response.url,))}
+        if page.url == page.response.url and page.url in known_urls:
             known = best_url if page.url == best_url else first.url
             return PageJudgement(PageVerdict.CONFIRMS, Evidence.REDIRECT, proven=known)
         is_cosmetic = page.url == page.response.url and strip_cosmetics(page.url) == strip_cosmetics(trial.url)
