@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import event, update
 
-from canonry.bookmarks.bookmark import BookmarkSearch, BookmarkUrl, ExpansionState
+from canonry.bookmarks.bookmark import BookmarkSearch, BookmarkUrl, ExpansionState, OnDuplicate
 from canonry.bookmarks.bookmark_store import BookmarkStore
-from canonry.bookmarks.duplicates import MergeReason, merge_bookmarks
+from canonry.bookmarks.duplicates import DuplicateStore, MergeReason, merge_bookmarks
 from canonry.bookmarks.expand import Expansion, ExpansionOutcome
 from canonry.bookmarks.save import Bookmarks
 from canonry.errors import BookmarkNotFound, EtagMismatch
@@ -159,3 +159,28 @@ def test_a_merge_waits_for_a_change_of_one_of_its_bookmarks(database: Database) 
     merging.join(60)
     assert not changing.is_alive() and not merging.is_alive()
     assert asyncio.run(store.get(1, saved.id)).description == "new\n\nold"
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)  # a read on SQLite sees one state
+def test_duplicates_are_listed_while_another_process_merges_and_deletes_some(database: Database) -> None:
+    store, duplicates = BookmarkStore(database), DuplicateStore(database)
+
+    def save(url: str) -> list[int]:
+        saved = [store.put(1, make_url(url), {}, NOW, on_duplicate=OnDuplicate.ALLOW) for _ in range(3)]
+        return [asyncio.run(each).bookmark.id for each in saved]
+
+    kept, merged, other = save(TARGET)
+    _, *deleted = save(OTHER)
+
+    def change(connection: Connection) -> None:
+        merge_bookmarks(connection, 1, kept, [merged], now=stamp(NOW), why=MergeReason.REVIEW)
+        connection.execute(update(bookmarks).where(bookmarks.c.id.in_(deleted)).values(deleted_at=stamp(NOW)))
+
+    def change_between_queries(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if "bookmarks.description" in statement:  # the second query, which loads the bookmarks of the groups
+            other_process.write_now(change)
+
+    with Database(database.url) as other_process:
+        event.listen(database.engine, "before_cursor_execute", change_between_queries)
+        page = asyncio.run(duplicates.get_page(1, limit=10))
+    assert [[each.id for each in group.bookmarks] for group in page.groups] == [[kept, other]]

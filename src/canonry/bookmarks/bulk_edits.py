@@ -84,7 +84,7 @@ class BulkEditStore:
         self.database = database
 
     async def apply(self, owner: int, ids: Sequence[int], change: BulkChange, now: datetime) -> BulkEdit:
-        """Change these bookmarks; those of others and those that already are as wanted are left out."""
+        """Change these bookmarks; skip those of other owners, and those that need no change."""
         return await self.database.write(partial(_apply, owner=owner, ids=ids, change=change, now=stamp(now)))
 
     async def apply_to_matches(self, owner: int, search: BookmarkSearch, change: BulkChange, now: datetime) -> BulkEdit:

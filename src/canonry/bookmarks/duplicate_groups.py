@@ -28,8 +28,9 @@ def group_duplicates(
     """Group bookmarks, given by id and key in their order, by equal keys and by twins; the largest group first.
 
     Proven twins join groups, and a group lists those that joined it. Two bookmarks that only show the same text are a
-    group of their own; of two groups that do, one pair is shown. A pair of bookmarks that a person `refused` is never
-    joined, not even by a third one that is a twin of both: one of its twins is then shown as not proven.
+    group of their own; if two groups show the same text, one pair of their bookmarks is such a group. A pair that a
+    person `refused` is never joined, not even by a third bookmark that is a twin of both: one of the twins is then
+    shown as not proven.
     """
     firsts: dict[str, int] = {}
     groups = _JoinedGroups({each: firsts.setdefault(key, each) for each, key in keys.items()}, refused)

@@ -51,7 +51,7 @@ class DuplicateGroup:
     """Bookmarks of one owner that are the same, oldest first; `id` names the group in URLs.
 
     Their URLs have the same normal form, or their pages are the same as `twins` says. A group that `is_proven` can be
-    merged without a look at it.
+    merged without a review.
     """
 
     id: str
@@ -171,13 +171,14 @@ def _get_page(connection: Connection, owner: int, start: int, limit: int) -> Dup
     found: dict[int, Bookmark] = {}
     for first in range(0, len(ids), _CHUNK):
         query = select(*bookmark_columns).where(
-            bookmarks.c.owner_id == owner, bookmarks.c.id.in_(ids[first : first + _CHUNK])
+            bookmarks.c.owner_id == owner,
+            bookmarks.c.deleted_at.is_(None),
+            bookmarks.c.id.in_(ids[first : first + _CHUNK]),
         )
         found |= {row.id: parse_row(row) for row in connection.execute(query)}
-    shown = (
-        DuplicateGroup(group.id, tuple(found[each] for each in group.ids), group.twins, group.is_proven)
-        for group in groups
-    )
+    # PostgreSQL: another process may have deleted or merged bookmarks since the groups were found.
+    members = ((group, tuple(found[each] for each in group.ids if each in found)) for group in groups)
+    shown = (DuplicateGroup(group.id, each, group.twins, group.is_proven) for group, each in members if len(each) > 1)
     return DuplicatePage(tuple(shown), len(all_groups))
 
 

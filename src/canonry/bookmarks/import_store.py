@@ -179,7 +179,7 @@ class ImportStore:
         limit: int = 500,
         outcome: RowOutcome | None = None,
     ) -> list[ImportedRow]:
-        """Return what happened to the rows after a number, in the order of the file; ImportNotFound if it is none."""
+        """Return the results of the rows after a number, in the order of the file; ImportNotFound for an unknown id."""
         await self.get(owner, import_id)
         found = import_rows.c
         query = (

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 READ_PAGES_JOB = "title"  # the name is stored with every queued job; it fetched only titles at first
 _BATCH_BOOKMARKS = 200
-_MAX_HOSTS = 8  # asked at once
+_MAX_HOSTS = 8  # requested at the same time
 PAUSE_SECONDS = 1.0  # between two requests to one host
 
 
@@ -145,7 +145,7 @@ class PageReading:
         return was_asked
 
     async def _control_claims(self, fact: PageFact, origin: Origin, *, is_first: bool = False) -> tuple[PageFact, bool]:
-        """Control the claims that would prove an alias of a page; return the fact, and whether a request was sent.
+        """Check the claims of a page that would prove an alias; return the fact, and whether a request was sent.
 
         A redirect or a canonical to another path is that of a login form or of a missing page if the site shows the
         same for a made-up URL. `is_first` says that no request was sent for this bookmark yet.

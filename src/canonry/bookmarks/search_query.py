@@ -55,7 +55,7 @@ class FlagTerm:
 class SearchQuery:
     """A parsed search. A bookmark matches if it matches every phrase and every flag.
 
-    `has_only_signs` is a text without any word, such as `[`: it finds nothing.
+    `has_only_signs` is set for a text without any word, such as `[`, which finds nothing.
     """
 
     phrases: tuple[Phrase, ...] = ()
@@ -64,7 +64,7 @@ class SearchQuery:
 
 
 def parse_search(text: str) -> SearchQuery:
-    """Return what a text asks for. What is no operator is searched as words; terms without a word are ignored."""
+    """Return what a text asks for. Text other than operators is searched as words; terms without a word are ignored."""
     phrases: list[Phrase] = []
     flags: list[FlagTerm] = []
     for number, match in enumerate(_TERM.finditer(text)):

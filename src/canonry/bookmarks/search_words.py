@@ -73,7 +73,7 @@ def find_site(url: str) -> str:
 
 
 def make_search_columns(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the columns that searching and sorting need, for all other columns of a bookmark."""
+    """Return the columns that searching and sorting need, made from the other columns of a bookmark."""
     site = find_site(row["url"])
     title = row["title"] or row["url"].partition("://")[2]
     return {

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from canonry.store.database import Database
 
 FETCH_ICONS_JOB = "icons"
-_FRESH = timedelta(days=30)  # an icon, or a site without one, is not requested again before
+_FRESH = timedelta(days=30)  # before this time is over, an icon, or a site without one, is not requested again
 _UNUSED = timedelta(days=90)
 _BATCH_SITES = 50
-_MAX_SITES = 8  # asked at once
+_MAX_SITES = 8  # requested at the same time
 _MAX_PAGE_BYTES = 1_000_000
 _MAX_ICON_BYTES = 100_000
 _TIMEOUT_SECONDS = 15.0

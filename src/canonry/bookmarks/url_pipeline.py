@@ -108,8 +108,8 @@ class UrlPipeline:
     ) -> T:
         """Make the URL of a text as `run` does and call `work` with it in a transaction.
 
-        The URL is made again if another process has begun a rekey meanwhile: a URL under the policy before would stay
-        there until the next rekey.
+        The URL is made again if another process has begun a rekey meanwhile: a URL under the old policy
+        would stay in the store until the next rekey.
         """
         for _ in range(_MAX_ATTEMPTS):
             url = await self.run(text, exact_url=exact_url, wait=wait)
