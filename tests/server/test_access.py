@@ -179,3 +179,13 @@ def test_the_first_user_ends_personal_mode(sqlite_url: str) -> None:
         until(lambda: service.get("/api/bookmarks").status == 401)
         # With users, every host name is accepted: requests need a token anyway.
         assert service.get("/api/bookmarks", headers={"Host": "bookmarks.example"}, token=token).status == 200
+
+
+def test_personal_mode_ends_at_once_for_a_busy_service(sqlite_url: str) -> None:
+    """The answer whether there are users is cached: a request just before `canonry user add` must not open the next."""
+    seconds = 0.0
+    with serving(sqlite_url, ServiceOptions(runs_jobs=False), monotonic=lambda: seconds) as service:
+        assert service.get("/api/bookmarks").status == 200
+        asyncio.run(UserStore(service.service.database).add("ada", service.service.clock()))
+        seconds = 0.1
+        assert service.get("/api/bookmarks").status == 401

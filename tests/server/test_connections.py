@@ -225,7 +225,7 @@ def test_silent_connections_do_not_keep_others_out(service: Running) -> None:
         assert receive(silent[0]) == b""  # the one that was idle longest made room
 
 
-def test_connections_beyond_the_limit_are_told(tmp_path: Path) -> None:
+def test_connections_beyond_the_limit_get_a_503(tmp_path: Path) -> None:
     """All are busy with a request, so none can make room."""
     limits = replace(LIMITS, connections=5, body_interval=PATIENCE_SECONDS)
     database = f"sqlite:///{tmp_path / 'x.db'}"

@@ -47,7 +47,8 @@ _PUBLIC = PROBES | {"/signin"}  # and /static/
 _MAX_HOST_CHARACTERS = 300  # the cache must not fill with long headers
 _EXTENSION_ORIGINS = ("chrome-extension://", "moz-extension://", "safari-web-extension://")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_HAS_USERS_TTL_SECONDS = 1.0
+# So short that a person who has just added the first user does not see personal mode any more.
+_HAS_USERS_TTL_SECONDS = 0.05
 _WARNING_SECONDS = 60.0  # from one warning about refused personal requests to the next
 PERSONAL_MODE_REFUSED = "personal-mode-refused"  # ends the type of the problem document
 _PROBE_TIMEOUT_SECONDS = 1.0  # for a probe to learn whether there are users
@@ -205,7 +206,7 @@ class Access:
 
     async def _load_has_users(self, path: str) -> bool:
         has_users, until = self._has_users
-        if time.monotonic() < until:
+        if self._service.monotonic() < until:
             return has_users
         try:
             async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS if path in PROBES else None):
@@ -214,7 +215,7 @@ class Access:
             if path in PROBES:
                 return has_users  # the last known value: a probe must not depend on the database
             raise
-        self._has_users = has_users, time.monotonic() + _HAS_USERS_TTL_SECONDS
+        self._has_users = has_users, self._service.monotonic() + _HAS_USERS_TTL_SECONDS
         return has_users
 
     def _limit_body(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:

@@ -30,7 +30,7 @@ from canonry.server.api import (
 from canonry.server.field_descriptions import add_field_descriptions
 from canonry.server.head_requests import HeadRequests
 from canonry.server.pages.routes import add_pages
-from canonry.server.problems import add_error_handlers, describe_problems, problem_schemas
+from canonry.server.problems import add_error_handlers, describe_problems, make_problem_schemas
 from canonry.server.request_log import RequestLog
 from canonry.server.root_path import RootPath
 
@@ -149,7 +149,7 @@ def _correct_openapi(app: FastAPI) -> None:
             components["securitySchemes"] = _SECURITY_SCHEMES
             for unused in ("HTTPValidationError", "ValidationError"):
                 components["schemas"].pop(unused, None)
-            components["schemas"].update(problem_schemas())
+            components["schemas"].update(make_problem_schemas())
             for name, unserved in _UNSERVED_FIELDS.items():
                 del components["schemas"][name]["properties"][unserved]
             add_field_descriptions(components["schemas"])

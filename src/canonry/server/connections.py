@@ -128,7 +128,7 @@ class ConnectionTable:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """One connection."""
+    """The protocol of uvicorn for one connection, with our limits."""
 
     def __init__(
         self,
@@ -145,12 +145,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self._limits = table.limits
         self._timer: asyncio.TimerHandle | None = None  # of the head, the body, or of discarding
         self._write_timer: asyncio.TimerHandle | None = None
-        self._has_request = False  # there was one; `cycle` is the last
-        self._is_complete = True  # the last request is, with its body; what comes in belongs to the next head
-        self._is_refused = False  # the connection ends, and what comes in is discarded
+        self._has_request = False  # a request has arrived; `cycle` is the latest
+        self._is_complete = True  # the latest request has arrived with its body; further bytes belong to the next head
+        self._is_refused = False  # the connection ends; further bytes are discarded
         self._head_bytes = self._head_fields = 0
-        self._quiet_bytes = 0  # received since the parser could last hand over anything
-        self._progress = 0  # rises with everything that the parser hands over
+        self._quiet_bytes = 0  # received since the parser last called back with something complete
+        self._progress = 0  # counts the callbacks of the parser
         self._body_bytes = 0
         self._discarded_bytes = 0
 
@@ -207,7 +207,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._watch(len(data))
 
     def _watch(self, received: int) -> None:
-        """Start the timer of what is incomplete."""
+        """Start the timer for an incomplete head or body, or discard a body that nobody reads."""
         is_answered = not self._has_request or self.cycle.response_complete
         if self._is_complete:
             if is_answered and self._quiet_bytes and self._timer is None:

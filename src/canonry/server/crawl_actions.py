@@ -177,7 +177,7 @@ async def summarize_crawls(service: Service, crawls: list[Crawl]) -> list[CrawlS
     ]
 
 
-def pages_per_second(crawl: Crawl, counts: Counts, now: datetime) -> float:
+def compute_pages_per_second(crawl: Crawl, counts: Counts, now: datetime) -> float:
     """Return the rate since the crawl started, failed pages included."""
     end = (
         now

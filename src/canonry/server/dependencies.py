@@ -1,4 +1,4 @@
-"""What routes of the API and of the pages ask a request for: the service, the owner, admin rights, row ids."""
+"""FastAPI dependencies of API and pages: the service, the owner of a request, admin rights, row ids."""
 
 from __future__ import annotations
 

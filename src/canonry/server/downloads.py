@@ -70,7 +70,7 @@ async def download_bookmarks(service: Service, owner_id: int, file_format: FileF
     return StreamingResponse(
         write_bookmarks(file_format, read_bookmarks()),
         media_type=BOOKMARK_MEDIA_TYPES[file_format],
-        headers=_attachment(f"bookmarks.{_SUFFIXES[file_format]}"),
+        headers=_make_attachment_headers(f"bookmarks.{_SUFFIXES[file_format]}"),
     )
 
 
@@ -92,7 +92,9 @@ async def download_crawl(service: Service, crawl_id: int, file_format: CrawlForm
             while chunk := content.read(_CHUNK_BYTES):
                 yield chunk
 
-    return StreamingResponse(read_chunks(), media_type=CRAWL_MEDIA_TYPES[file_format], headers=_attachment(name))
+    return StreamingResponse(
+        read_chunks(), media_type=CRAWL_MEDIA_TYPES[file_format], headers=_make_attachment_headers(name)
+    )
 
 
 def _add_pages(writer: PageWriter, pages: list[StoredPage]) -> None:
@@ -100,5 +102,5 @@ def _add_pages(writer: PageWriter, pages: list[StoredPage]) -> None:
         writer.add(stored.page)
 
 
-def _attachment(file_name: str) -> dict[str, str]:
+def _make_attachment_headers(file_name: str) -> dict[str, str]:
     return {"Content-Disposition": f'attachment; filename="{file_name}"'}

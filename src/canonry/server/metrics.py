@@ -108,17 +108,17 @@ class StoredMetrics(Collector):
                 if name.startswith(prefix):
                     family.add_metric([name.removeprefix(prefix)], count)
             yield family
-        yield self._normalizations()
-        yield self._requests()
+        yield self._make_normalization_metric()
+        yield self._make_request_metric()
 
-    def _normalizations(self) -> Metric:
+    def _make_normalization_metric(self) -> Metric:
         family = HistogramMetricFamily("canonry_normalization_seconds", "Time to normalize a URL.")
         names = (*map(str, LATENCY_BUCKETS), "more")
         counts = {name: self._totals.get(f"latency:{name}", 0) for name in names}
         family.add_metric([], _cumulate(counts, LATENCY_BUCKETS, 1e6), None)
         return family
 
-    def _requests(self) -> Metric:
+    def _make_request_metric(self) -> Metric:
         labels = ["method", "route", "status"]
         family = HistogramMetricFamily("canonry_request_seconds", "Time to answer a request.", labels=labels)
         by_route: defaultdict[str, Counter[str]] = defaultdict(Counter)

@@ -1,4 +1,4 @@
-"""What the path of a request tells: who sends it, how it is authenticated, whether reading it may write."""
+"""What follows from the path of a request: page or API, the kind of authentication, whether a GET may write."""
 
 from __future__ import annotations
 

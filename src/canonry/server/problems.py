@@ -153,7 +153,7 @@ def describe_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
 
 
-def problem_schemas() -> dict[str, Any]:
+def make_problem_schemas() -> dict[str, Any]:
     """Return the schemas that `describe_problems` references, by name."""
     schema = _PROBLEM.json_schema(mode="serialization", ref_template=_SCHEMAS + "{model}")
     return {**schema.pop("$defs"), "Problem": schema}

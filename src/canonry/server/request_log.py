@@ -48,7 +48,7 @@ class RequestLog:
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         method = scope["method"] if scope["method"] in _METHODS else "other"
-        route = route_template(scope)
+        route = get_route_template(scope)
         bucket = next((str(limit) for limit in DURATION_BUCKETS_MS if seconds * 1e3 <= limit), "more")
         statistics, now = self._service.bookmarks.statistics, self._service.clock()
         labels = f"{method} {route} {status // 100}xx"
@@ -62,7 +62,7 @@ class RequestLog:
             _log.info("request", extra=dict(zip(REQUEST_FIELDS, values, strict=True)))
 
 
-def route_template(scope: Scope) -> str:
+def get_route_template(scope: Scope) -> str:
     """Return the route as `/api/bookmarks/{bookmark_id}`; `none` if no route matched."""
     if scope["path"].startswith("/static/"):
         return "/static"

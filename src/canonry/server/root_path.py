@@ -24,7 +24,7 @@ _REWRITTEN_TYPES = ("text/html", "text/event-stream")
 
 
 def check_root_path(text: str) -> str:
-    """Return a root path without the slash at its end; CanonryError if it is none."""
+    """Return a root path without the slash at its end; CanonryError if it is invalid."""
     found = text.rstrip("/")
     if found and not _VALID.fullmatch(found):
         raise CanonryError(f"--root-path {text}: not a path such as /links")

@@ -67,7 +67,7 @@ def serve(
 
 
 class _AnnouncingServer(uvicorn.Server):
-    """A server that says when it accepts connections."""
+    """A server that calls `announce` once it accepts connections."""
 
     def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
         super().__init__(config)
@@ -186,7 +186,8 @@ def _listen_unix(path: Path) -> socket.socket:
             except OSError:
                 path.unlink()  # left behind by a service that was killed
             else:
-                raise CanonryError(f"cannot listen on {path}: another service uses this socket")
+                advice = "Stop it, or choose another path with --socket."
+                raise CanonryError(f"cannot listen on {path}: another service uses this socket. {advice}")
     listening = socket.socket(socket.AF_UNIX)
     before = os.umask(0o177)
     try:

@@ -66,7 +66,7 @@ def test_items_are_listed_once_with_their_feeds(service: Running) -> None:
         ("until=2001-01-01", []),
     ],
 )
-def test_filters(service: Running, query: str, wanted: list[str]) -> None:
+def test_filters_choose_the_items(service: Running, query: str, wanted: list[str]) -> None:
     assert titles(service.get(f"/api/items?{query}")) == wanted
     for path in ("/api/items.atom", "/api/items.json"):
         found = read_feed(service.get(f"{path}?{query}").body)

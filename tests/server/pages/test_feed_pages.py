@@ -207,7 +207,7 @@ def test_opml_in_and_out(running: Running, visitor: Visitor) -> None:
     assert len(list_feeds(visitor)) == 2
 
 
-def test_webhooks(sqlite_url: str) -> None:
+def test_webhooks_are_added_tested_and_removed(sqlite_url: str) -> None:
     def make_client() -> Client:
         return Client(Guard(["127.0.0.1/32"], range(1, 65536)))
 

@@ -71,7 +71,7 @@ def test_follow_a_site_read_an_item_and_save_it(page: Page, sqlite_url: str) -> 
         expect(page.get_by_label("Title")).to_have_value("One")
 
 
-def test_keys(page: Page, running: Running) -> None:
+def test_keys_move_open_mark_and_save(page: Page, running: Running) -> None:
     show_feed(running, "news", make_posts("news", 1, 2, 3))
     page.context.route("https://news.test/**", lambda route: route.fulfill(body="An article"))
     page.goto(f"{running.url}/read")

@@ -69,7 +69,7 @@ CASES = [
 ]
 
 
-def test_filters(filled: Running, visitor: Visitor) -> None:
+def test_filters_choose_the_items_of_the_list(filled: Running, visitor: Visitor) -> None:
     for query, wanted in CASES:
         if query == "?q=post&folder=daily&state=read":  # from here on, one is read and one is saved
             visitor.post("/read/2/read")

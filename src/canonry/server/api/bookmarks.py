@@ -104,7 +104,7 @@ async def put_bookmark(
         on_duplicate=on_duplicate or (OnDuplicate.UPDATE if update else OnDuplicate.RETURN),
         fields=body.collect_given_fields(),
     )
-    return _put_response(put)
+    return _make_put_response(put)
 
 
 @router.get("", response_model=list[Bookmark], responses=describe_problems(400), summary="Find or list bookmarks")
@@ -150,7 +150,7 @@ async def get_bookmark(
     bookmark = await get_service(request).bookmarks.store.get(get_owner_id(request), bookmark_id)
     if if_none_match and bookmark.etag in {each.strip() for each in if_none_match.split(",")}:
         return Response(status_code=304, headers={"ETag": bookmark.etag})
-    return bookmark_response(bookmark)
+    return make_bookmark_response(bookmark)
 
 
 @router.put(
@@ -175,7 +175,7 @@ async def change_bookmark(
         exact_url=exact_url or not normalize,
         etag=if_match,
     )
-    return bookmark_response(changed)
+    return make_bookmark_response(changed)
 
 
 @router.delete(
@@ -188,7 +188,7 @@ async def delete_bookmark(request: Request, bookmark_id: RowId, if_match: IfMatc
     """Bookmarks in the trash are deleted after 30 days."""
     service = get_service(request)
     trashed = await service.bookmarks.store.trash(get_owner_id(request), bookmark_id, service.clock(), etag=if_match)
-    return bookmark_response(trashed)
+    return make_bookmark_response(trashed)
 
 
 @router.post(
@@ -199,15 +199,17 @@ async def delete_bookmark(request: Request, bookmark_id: RowId, if_match: IfMatc
 )
 async def restore_bookmark(request: Request, bookmark_id: RowId) -> Response:
     service = get_service(request)
-    return bookmark_response(await service.bookmarks.store.restore(get_owner_id(request), bookmark_id, service.clock()))
+    return make_bookmark_response(
+        await service.bookmarks.store.restore(get_owner_id(request), bookmark_id, service.clock())
+    )
 
 
-def bookmark_response(bookmark: Bookmark) -> Response:
+def make_bookmark_response(bookmark: Bookmark) -> Response:
     """Return a bookmark as JSON, with its ETag."""
     return JSONResponse(_to_json(bookmark), headers={"ETag": bookmark.etag})
 
 
-def _put_response(put: PutResult) -> Response:
+def _make_put_response(put: PutResult) -> Response:
     is_new = put.outcome is PutOutcome.CREATED
     headers = {"ETag": put.bookmark.etag}
     if is_new:

@@ -19,7 +19,7 @@ from canonry.server.bookmark_input import Url
 from canonry.server.crawl_actions import (
     CrawlOptionsIn,
     CrawlSummary,
-    pages_per_second,
+    compute_pages_per_second,
     repeat_crawl,
     resume_crawl,
     start_crawl,
@@ -104,7 +104,7 @@ async def get_crawl(request: Request, crawl_id: RowId) -> CrawlDetail:
         sitemap_failures=crawl.sitemap_failures,
         duplicates_avoided=counts.duplicates_avoided,
         texts=None if crawl.state is CrawlState.RUNNING else (await count(crawl_id))[1],
-        pages_per_second=pages_per_second(crawl, counts, service.clock()),
+        pages_per_second=compute_pages_per_second(crawl, counts, service.clock()),
         open=glance.open,
     )
 

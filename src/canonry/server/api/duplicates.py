@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from canonry.bookmarks.bookmark import Bookmark
 from canonry.bookmarks.duplicates import DuplicateGroup, Merge
-from canonry.server.api.bookmarks import bookmark_response
+from canonry.server.api.bookmarks import make_bookmark_response
 from canonry.server.dependencies import GroupId, get_owner_id, get_service
 from canonry.server.problems import describe_problems
 
@@ -39,7 +39,7 @@ async def merge_duplicates(request: Request, group_id: GroupId, body: MergeIn | 
     service = get_service(request)
     keep = body.keep if body else None
     merged = await service.duplicates.merge(get_owner_id(request), group_id, service.clock(), keep=keep)
-    return bookmark_response(merged)
+    return make_bookmark_response(merged)
 
 
 @router.post(

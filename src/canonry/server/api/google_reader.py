@@ -66,7 +66,7 @@ class ReaderCall:
         return [value for key, value in self.given if key == name]
 
     def get_number(self, name: str) -> int:
-        """Return a parameter as a number; 0 if it is missing, RequestRefused (400) if it is none."""
+        """Return a parameter as a number; 0 if it is missing, RequestRefused (400) if it is not a number."""
         text = self.get(name)
         if text and not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS):
             raise RequestRefused(400, f"{name}: not a number.")
@@ -128,7 +128,7 @@ async def read_reader_call(request: Request) -> ReaderCall:
     user = await _find_user(request, None, token)
     call = ReaderCall(user, await _read_parameters(request), get_service(request))
     if call.get("output") not in {"", "json"}:
-        raise RequestRefused(400, "output: only json. Atom is at /api/items.atom.")
+        raise RequestRefused(400, "output: must be json. For Atom, use /api/items.atom.")
     return call
 
 
@@ -272,7 +272,7 @@ async def change_subscriptions(request: Request, call: AppCall) -> Response:
         elif action in {"edit", "unsubscribe"}:
             feed_id = (await _find_feed(call, name)).id
         else:
-            raise RequestRefused(400, "ac: subscribe, edit or unsubscribe.")
+            raise RequestRefused(400, "ac: must be subscribe, edit or unsubscribe.")
         if action == "unsubscribe":
             await service.feeds.remove(feed_id, service.clock())
             continue
@@ -315,7 +315,7 @@ async def _list_items(call: ReaderCall, stream: str, max_items: int) -> StreamIt
 
 
 async def _parse_stream(call: ReaderCall, stream: str) -> ItemSearch:
-    """Return the search for the items of a stream; RequestRefused (400 or 404) if it is none."""
+    """Return the search for the items of a stream; RequestRefused (400 or 404) if there is no such stream."""
     if (label := _LABEL.fullmatch(stream)) is not None:
         return ItemSearch(folder=label[1])
     if stream.startswith("feed/"):

@@ -73,7 +73,7 @@ def _describe_document(media_type: str) -> dict[int | str, dict[str, Any]]:
 @router.get("/items", response_model=list[StoredItem], responses=describe_problems(400, 404), summary="Items")
 async def list_items(request: Request, query: Items) -> Response:
     """The newest first, each once, with the feeds that carried it. The Link header has the URL of the next page."""
-    return _list_response(request, await _search(request, query))
+    return _make_list_response(request, await _search(request, query))
 
 
 @router.get(
@@ -84,7 +84,7 @@ async def list_items(request: Request, query: Items) -> Response:
 )
 async def list_feed_items(request: Request, feed_id: RowId, query: Items) -> Response:
     """The newest first. The Link header has the URL of the next page."""
-    return _list_response(request, await _search(request, query, feed_id))
+    return _make_list_response(request, await _search(request, query, feed_id))
 
 
 @router.get(
@@ -99,7 +99,7 @@ async def write_items_as_atom(request: Request, query: Items, if_none_match: IfN
     A service with users takes the token also as the password of Basic authentication.
     """
     found = await _search(request, query)
-    return _document_response(request, found, if_none_match, write=write_atom, media_type=ATOM_MEDIA_TYPE)
+    return _make_document_response(request, found, if_none_match, write=write_atom, media_type=ATOM_MEDIA_TYPE)
 
 
 @router.get(
@@ -111,7 +111,9 @@ async def write_items_as_atom(request: Request, query: Items, if_none_match: IfN
 async def write_items_as_json_feed(request: Request, query: Items, if_none_match: IfNoneMatch = None) -> Response:
     """Like the Atom feed, as JSON Feed 1.1."""
     found = await _search(request, query)
-    return _document_response(request, found, if_none_match, write=write_json_feed, media_type=JSON_FEED_MEDIA_TYPE)
+    return _make_document_response(
+        request, found, if_none_match, write=write_json_feed, media_type=JSON_FEED_MEDIA_TYPE
+    )
 
 
 @router.get(
@@ -124,7 +126,7 @@ async def write_feed_items_as_atom(
     request: Request, feed_id: RowId, query: Items, if_none_match: IfNoneMatch = None
 ) -> Response:
     found = await _search(request, query, feed_id)
-    return _document_response(request, found, if_none_match, write=write_atom, media_type=ATOM_MEDIA_TYPE)
+    return _make_document_response(request, found, if_none_match, write=write_atom, media_type=ATOM_MEDIA_TYPE)
 
 
 @router.get(
@@ -137,7 +139,9 @@ async def write_feed_items_as_json_feed(
     request: Request, feed_id: RowId, query: Items, if_none_match: IfNoneMatch = None
 ) -> Response:
     found = await _search(request, query, feed_id)
-    return _document_response(request, found, if_none_match, write=write_json_feed, media_type=JSON_FEED_MEDIA_TYPE)
+    return _make_document_response(
+        request, found, if_none_match, write=write_json_feed, media_type=JSON_FEED_MEDIA_TYPE
+    )
 
 
 class _Found(NamedTuple):
@@ -181,13 +185,13 @@ async def _find_feed(feeds: FeedStore, given: str) -> FeedState:
     return found
 
 
-def _list_response(request: Request, found: _Found) -> Response:
+def _make_list_response(request: Request, found: _Found) -> Response:
     following = _make_next_url(request.url, found.page)
     headers = {"Link": f'<{following.path}?{following.query}>; rel="next"'} if following else {}
     return JSONResponse([asdict(mask_item(item)) for item in found.page.items], headers=headers)
 
 
-def _document_response(
+def _make_document_response(
     request: Request,
     found: _Found,
     if_none_match: str | None,

@@ -43,7 +43,7 @@ async def verify_subscription(
     lease: Annotated[_Text, Query(alias="hub.lease_seconds")] = "",
     reason: Annotated[_Text, Query(alias="hub.reason")] = "",
 ) -> Response:
-    """Confirm a subscription that was asked for, or learn that the hub has denied it."""
+    """Confirm a requested subscription, or record that the hub has denied it."""
     service = get_service(request)
     changed = None
     if service.settings.public_url:

@@ -18,7 +18,7 @@ from canonry.net.chrome.process import find_chrome
 from canonry.server.crawl_actions import (
     DEFAULT_MAX_PAGES,
     CrawlOptionsIn,
-    pages_per_second,
+    compute_pages_per_second,
     repeat_crawl,
     resume_crawl,
     start_crawl,
@@ -190,7 +190,7 @@ async def _load_progress(request: Request, crawl_id: int) -> dict[str, Any]:
         "glance": await service.crawl_views.get_activity(crawl_id),
         "changes": await _list_changes(service, crawl),
         "refused": await _list_refused(service, crawl_id, counts),
-        "rate": pages_per_second(crawl, counts, service.clock()),
+        "rate": compute_pages_per_second(crawl, counts, service.clock()),
         "avoided": counts.duplicates_avoided,
         "moved_to": crawl.moved_to,
         "texts": None if is_running else await service.crawl_views.count_different_pages(crawl_id),
