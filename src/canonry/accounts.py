@@ -173,7 +173,7 @@ class UserStore:
         return await self.database.write(partial(_create_token, name=name, now=stamp(now), revokes=revokes))
 
     async def find_by_token(self, token: str, now: datetime | None = None) -> User | None:
-        """Return the user of a token, None if there is none; `now` notes that the token is used."""
+        """Return the user of a token, None if there is none; with `now`, the time of use is stored."""
         digest = _make_digest(token)
         found = await self.database.read(partial(_USER_BY_TOKEN.fetch_all, digest=digest))
         await self._note_use(tokens, digest, found, now)
@@ -240,7 +240,7 @@ class AccountAccess:
         await self.database.write(partial(_revoke, owner=owner, token_id=token_id))
 
     async def list_sessions(self, owner: int, now: datetime, *, current: str) -> list[SessionInfo]:
-        """Return the sessions, the newest first; `current` is the secret of the one that asks."""
+        """Return the sessions, the newest first; `current` is the secret of the session of this request."""
         table, digest = sessions.c, _make_digest(current)
         columns = (table.digest, table.user_agent, table.created_at, table.last_used_at, table.expires_at)
         query = select(*columns).where(table.owner_id == owner, table.expires_at > stamp(now))
@@ -253,7 +253,7 @@ class AccountAccess:
         )
 
     async def close_other_sessions(self, owner: int, *, current: str) -> int:
-        """Delete all sessions but the one that asks; return how many."""
+        """Delete all sessions but that of this request; return how many."""
         table = sessions.c
         change = delete(sessions).where(table.owner_id == owner, table.digest != _make_digest(current))
         return await self.database.write(lambda connection: connection.execute(change).rowcount)

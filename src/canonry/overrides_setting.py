@@ -1,7 +1,7 @@
 """The one setting of the overrides file: `--overrides`, CANONRY_OVERRIDES, `overrides` in canonry.toml (contract N5).
 
 The file is looked up each time a policy is named, and read again if it changed: a command that starts now and a
-service that runs since yesterday give the same answer (docs/decisions/0017-one-overrides-setting.md).
+service that has run since yesterday give the same answer (docs/decisions/0017-one-overrides-setting.md).
 """
 
 from __future__ import annotations

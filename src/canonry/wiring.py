@@ -74,7 +74,7 @@ def open_database(
 
     database = Database(database_url, say=warn, pool=pool, must_exist=must_exist)
     if found := database.read_now(list_unannounced):
-        with suppress(StoreError):  # a store that can only be read: the user is told again the next time
+        with suppress(StoreError):  # a store that can only be read: the message is shown again the next time
             found = database.write_now(announce_newer)
         for newer in found:
             warn(str(newer))

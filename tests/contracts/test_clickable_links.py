@@ -85,7 +85,7 @@ def test_the_limit_counts_links_of_all_kinds() -> None:
     assert content.failure is not None and "2 of 4" in content.failure.detail
 
 
-def test_documents_inside_of_documents_end_somewhere() -> None:
+def test_documents_inside_of_documents_are_read_to_a_limited_depth() -> None:
     html = "<a href=/in>x</a>"
     for _ in range(8):
         html = f"<iframe srcdoc='{html.replace('&', '&amp;').replace(chr(39), '&#39;')}'></iframe>"

@@ -27,7 +27,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("bucket", "now", "is_allowed", "left", "wait"), CASES)
-def test_attempts(bucket: AttemptBucket | None, now: float, is_allowed: bool, left: float, wait: int) -> None:
+def test_attempts_are_allowed_until_the_bucket_is_empty(
+    bucket: AttemptBucket | None, now: float, is_allowed: bool, left: float, wait: int
+) -> None:
     assert judge_attempt(bucket, now, per_minute=10) == Attempt(is_allowed, AttemptBucket(left, now), wait)
 
 

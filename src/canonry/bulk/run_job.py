@@ -136,7 +136,7 @@ def _make_engine(name: str, master: str | None) -> BulkEngine:
     if name == "duckdb":
         if master is not None:
             raise BulkError("--master needs --engine spark.")
-        if find_spec("duckdb") is None:  # imported only where the memory is not enough: say now that it is missing
+        if find_spec("duckdb") is None:  # imported only when memory runs out; a missing module must fail at the start
             raise ModuleNotFoundError("No module named 'duckdb'", name="duckdb")
         from canonry.bulk.duckdb import DuckDBEngine
 

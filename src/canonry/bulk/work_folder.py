@@ -155,7 +155,7 @@ def _delete_other_files(job: BulkJob) -> None:
 def continue_buckets(job: BulkJob) -> BulkJob:
     """Return the job with the buckets of an unfinished one of the same options.
 
-    More or fewer input files would ask for other buckets, and discard its finished parts.
+    With more or fewer input files the job would choose other buckets, and its finished parts would be lost.
     """
     try:
         options = read_bytes(join_path(job.work_folder, _OPTIONS_NAME))

@@ -101,8 +101,8 @@ _FORMATS = ("text", "csv", "jsonl", "parquet", "cdx", "warc")
 @click.option(
     "--work-folder",
     metavar="FOLDER",
-    help="Put unfinished work in a new folder there.  [default: a hidden folder beside OUT; on a local disk if OUT is "
-    "remote]",
+    help="Keep unfinished work in a new folder inside FOLDER.  [default: a hidden folder beside OUT; on a local disk "
+    "if OUT is remote]",
 )
 @click.option("--overwrite", is_flag=True, help="Replace OUT and the file of invalid rows if they exist.")
 @click.option(

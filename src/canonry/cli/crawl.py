@@ -108,7 +108,7 @@ class _Seconds(click.FloatRange):
 @click.option(
     "--again",
     is_flag=True,
-    help="Repeat the latest finished crawl of this start page: each page is new, changed, gone or the same.",
+    help="Repeat the latest finished crawl of this start page; each page is new, changed, gone or the same as before.",
 )
 @click.option(
     "--concurrency",
@@ -116,7 +116,12 @@ class _Seconds(click.FloatRange):
     type=click.IntRange(min=1),
     help="Maximum number of pages open at the same time.  [default: 16]",
 )
-@click.option("--per-host", metavar="N", type=click.IntRange(min=1), help="The same for one host.  [default: 4]")
+@click.option(
+    "--per-host",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Maximum number of pages of one host open at the same time.  [default: 4]",
+)
 @click.option(
     "--delay",
     metavar="SECONDS",
@@ -139,9 +144,12 @@ class _Seconds(click.FloatRange):
     "--include",
     metavar="PATTERN",
     multiple=True,
-    help="Crawl only pages whose path matches, as in robots.txt: /docs/ for a beginning, * and $. Repeatable.",
+    help="Crawl only pages whose path matches this pattern, written as in robots.txt: /docs/ matches every path that "
+    "begins with it, * any characters, $ the end. Repeatable.",
 )
-@click.option("--exclude", metavar="PATTERN", multiple=True, help="Leave out pages whose path matches. Repeatable.")
+@click.option(
+    "--exclude", metavar="PATTERN", multiple=True, help="Leave out pages whose path matches this pattern. Repeatable."
+)
 @click.option("--no-robots", is_flag=True, help="Ignore robots.txt, for a site of your own.")
 @click.option("--ignore-nofollow", is_flag=True, help="Also follow links that ask crawlers not to (nofollow).")
 @click.option(

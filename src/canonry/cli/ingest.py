@@ -109,7 +109,7 @@ def ingest(
     Polls the given URLs and the feeds of an OPML file, or without either all active feeds of the store.
     When piped, new and updated items are printed as JSON lines. Feeds that fail are listed and do not stop
     the others; the exit code is then 1. A run can be interrupted at any time: stored items stay stored, and
-    what FILE lacks is appended by the next run. FILE.position remembers how far FILE is.
+    what FILE lacks is appended by the next run. FILE.position stores the number of its last change.
 
     \b
     canonry ingest https://example.com/feed

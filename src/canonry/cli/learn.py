@@ -100,8 +100,8 @@ def learn(
 
     A SOURCE is a Parquet, CSV or JSONL file with the columns url and content_hash (or content_digest), and optionally
     simhash, canonical_url and fetched_at; a CDX or CDXJ file of a web archive; crawl:ID for a crawl of the store, or
-    crawls for all of them; facts for the pages that were read for bookmarks; decisions for what people merged on the
-    page of duplicates, or said is not the same, which refuses rules.
+    crawls for all of them; facts for the pages that were read for bookmarks; decisions for the bookmarks that people
+    merged on the page of duplicates, or marked as not the same (no rule may merge these).
 
     \b
     canonry learn pages.parquet --overrides learned.json
@@ -142,7 +142,7 @@ def learn(
 
 
 class _ContentWatch:
-    """Notes whether any row says what its URL showed."""
+    """Notes whether any row has a hash of the content of its page."""
 
     def __init__(self) -> None:
         self.is_found = False
@@ -253,7 +253,7 @@ def _print_learned(learned: Learned, min_confidence: float, *, has_contents: boo
             click.echo(f"canonry: no rule was found in {render.count(learned.rows, 'row')}", err=True)
     if learned.rows and not has_contents:
         click.echo(
-            "canonry: no row says what its URL showed, and declared canonical URLs alone prove nothing."
+            "canonry: no row has a hash of its page, and declared canonical URLs alone prove nothing."
             " Add the column content_hash, with a hash of each page: pages with equal hashes are the same.",
             err=True,
         )

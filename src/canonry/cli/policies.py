@@ -160,7 +160,7 @@ def _diff_stored_urls(
 
 
 class _UrlFilter:
-    """Passes URLs on and counts the lines that are none."""
+    """Passes URLs on and counts the lines that are not URLs."""
 
     def __init__(self) -> None:
         self.refused = 0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @db_option
 @json_option
 def websub(*, database_url: str, as_json: bool) -> None:
-    """List the subscriptions at WebSub hubs, which push changes instead of waiting for the next poll.
+    """List the subscriptions at WebSub hubs, which announce changes, so that feeds are polled at once.
 
     `canonry serve` and `canonry worker` subscribe if CANONRY_PUBLIC_URL is set.
 

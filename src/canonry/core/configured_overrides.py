@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 # The policies that use the setting where they are named without a version.
 TAKES_OVERRIDES = frozenset({"article"})
-# What may name the file, and where it is otherwise. The C core looks here first: mostly, nothing is configured.
+# The variable and the settings file that can name the overrides file, and its default place. The C core checks these
+# itself (`_fast.c`), because usually nothing is configured.
 OVERRIDES_VARIABLE = "CANONRY_OVERRIDES"
 SETTINGS_FILE = "canonry.toml"
 DEFAULT_OVERRIDES = "config/url_normalization_overrides.v0.json"

@@ -200,8 +200,8 @@ _PROOFPOINT = "/v3/+__(https?):/+(.+?)__;([0-9A-Za-z_=-]*)!"
 def decode_proofpoint(address: str) -> str:
     """Decode the path and query of urldefense.com/v3: `/v3/__https://a.com/b*c__;Iw!!x!y$` → `https://a.com/b#c`.
 
-    A table cannot say it: behind the address stand, in base64, the characters that `*` replaces in it. `**` replaces a
-    run of them; such an address is left as it is.
+    A table cannot express this: the characters that each `*` replaces stand after the address, in base64. `**` replaces
+    a run of characters; such an address is left as it is.
     """
     found = re.search(_PROOFPOINT, address)
     if found is None:
@@ -225,5 +225,5 @@ FILTERS: dict[str, Callable[[str], str]] = {
     "base64": _decode_base64,
     "dashes": lambda text: text.replace("_", "-").replace(".", "-"),
 }
-# How to find a target in the path and the query where a table cannot say it; the C core leaves these to the reference.
+# How to find a target in the path and the query where a table cannot express it; the same in C: native/site_target.c.
 TARGET_CODES: dict[str, Callable[[str], str]] = {"proofpoint": decode_proofpoint}

@@ -115,7 +115,7 @@ def _make_item(entry: Entry) -> canonry.Item:
 
 
 def _merge_feed(reader: Reader, kept: str, twin: Feed) -> None:
-    """Copy what the twin has, then delete it; if this is interrupted, the next update completes it."""
+    """Copy the data of the twin, then delete the twin; if this is interrupted, the next update completes it."""
     known = _EntryIndex(reader.get_entries(feed=kept))
     for entry in reader.get_entries(feed=twin):
         ours = known.find(entry)

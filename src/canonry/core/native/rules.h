@@ -47,8 +47,8 @@ struct names {
 
 /* What is special about a host; several may hold. */
 enum {
-    HOST_IS_SITE = 1,      /* a site rule of the policy applies to it: the reference answers */
-    HOST_IS_DOMAIN = 2,    /* the site rule applies to every host with one more label, as in b.blogspot.com */
+    HOST_IS_SITE = 1,      /* it belongs to a site that is code (sites.py): the reference answers */
+    HOST_IS_DOMAIN = 2,    /* so does every host with one more label, as in b.blogspot.com */
     HOST_HAS_OVERRIDE = 4, /* the overrides file names it (overrides.h) */
     HOST_HAS_NAMES = 8,    /* the host has its own list of parameters to drop */
     HOST_HAS_TABLE = 16,   /* a site table describes it (sites.h) */

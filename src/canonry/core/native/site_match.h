@@ -5,7 +5,7 @@
 #include "sites.h"
 
 enum {
-    MAX_SEGMENTS = 32, /* more are one: tools/site_programs.py allows fewer in a pattern */
+    MAX_SEGMENTS = 32, /* the last one holds the rest of a longer path; patterns have fewer (tools/site_programs.py) */
     MAX_CAPTURES = 16,
     MAIN_HOST_BYTES = 320, /* `https://`, a label and a host of up to 255 bytes */
     SCHEME_BYTES = 8,      /* `https://` */
