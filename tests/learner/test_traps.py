@@ -137,6 +137,18 @@ def test_an_extension_that_selects_some_pages_of_a_script_is_not_dropped(count: 
     assert learn_names(rows) == []
 
 
+@pytest.mark.parametrize("edited", [1, 4])
+def test_a_few_edited_pages_do_not_discredit_the_hashes_of_a_site(edited: int) -> None:
+    """The only pages that were fetched twice had been edited between the two."""
+    rows: Rows = [
+        {"url": f"{HOST}/p?id={n}&z={z}", "content_hash": f"{n} {z > 0 and n < edited}", "fetched_at": z * DAY}
+        for n in range(40)
+        for z in range(3)
+    ]
+    rows += [{"url": f"{HOST}/p?id={n}&z=0", "content_hash": f"{n} True", "fetched_at": 5 * DAY} for n in range(edited)]
+    assert learn_names(rows) == ["param:z"]
+
+
 def test_variants_with_nearly_equal_texts_are_kept_apart() -> None:
     """The bytes change at every fetch, but by less than the sizes of one product differ."""
     rng = random.Random(5)

@@ -1,9 +1,9 @@
 """SQL that decides what counts as the content of a URL on each site (contract L3).
 
-`content_hash`, if repeated fetches of one URL mostly agree on that site. Otherwise clusters of `simhash` values, with
-a distance that is learned for each site: half of the smallest distance between random pages, and at most the largest
-one between two fetches of one URL. Otherwise the declared canonical URL, if contents confirm the declarations of the
-site. Otherwise there is no evidence.
+`content_hash`, if repeated fetches of one URL mostly agree on that site, or if there were few and there is no
+`simhash`. Otherwise clusters of `simhash` values, with a distance that is learned for each site: half of the smallest
+distance between random pages, and at most the largest one between two fetches of one URL. Otherwise the declared
+canonical URL, if contents confirm the declarations of the site. Otherwise there is no evidence.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # A hash that agrees for fewer of the URLs that were fetched twice says nothing (rotating ads, timestamps).
 _MIN_AGREEMENT = 0.5
+_MIN_REFETCHED = 5  # fewer URLs may just have been edited; without simhashes there is nothing else to compare
 _COMMON_URLS = 10
 DECISION_PREFIX = "decision:"  # a person said that the URLs with this content are one page
 _MAX_DISTANCE = 7  # eight bands of eight bits: two values with at most seven different bits share a band
@@ -47,10 +48,12 @@ repeated AS (
     SELECT site, uid, count(DISTINCT content) = 1 AS agrees FROM refetched ANTI JOIN common USING (site, content)
     WHERE content IS NOT NULL AND NOT is_decision
     GROUP BY site, uid HAVING sum(fetches) > 1),
-counts AS (SELECT site, avg(agrees::INT) AS agreement FROM repeated GROUP BY site),
+counts AS (SELECT site, count(*) AS urls, avg(agrees::INT) AS agreement FROM repeated GROUP BY site),
+comparable AS (SELECT DISTINCT site FROM observed WHERE simhash IS NOT NULL),
 hashed AS (SELECT DISTINCT site FROM observed WHERE content IS NOT NULL AND NOT is_decision)
-SELECT s.site, h.site IS NOT NULL AND coalesce(c.agreement, 1) >= {_MIN_AGREEMENT} AS by_hash
-FROM all_sites s LEFT JOIN counts c USING (site) LEFT JOIN hashed h USING (site)
+SELECT s.site, h.site IS NOT NULL AND (coalesce(c.agreement, 1) >= {_MIN_AGREEMENT}
+        OR (c.urls < {_MIN_REFETCHED} AND m.site IS NULL)) AS by_hash
+FROM all_sites s LEFT JOIN counts c USING (site) LEFT JOIN hashed h USING (site) LEFT JOIN comparable m USING (site)
 """
 
 # What is known of the contents: hashes and clusters, which the number keeps apart from hashes.
