@@ -98,6 +98,8 @@ async def test_without_an_answer_for_the_made_up_url(why: str, error: Exception,
 
     found = await canonry.resolve("https://example.com/a?utm_source=x", fetch=fetch)
     assert found.url == ("https://example.com/a" if is_adopted else "https://example.com/a?utm_source=x")
+    [control] = [each for each in found.candidates if each.source is PageSource.CONTROL]
+    assert control.verdict is (PageVerdict.FAILED if is_adopted else PageVerdict.REFUSED)
 
 
 SPELLINGS = [

@@ -74,12 +74,12 @@ def judge_control(
     return None if names_the_page else PageDoubt.SHOWN_EVERYWHERE
 
 
-def is_refused_connection(control: PageView | FetchFailed | UnsafeUrl) -> bool:
+def is_refused_connection(error: FetchFailed | UnsafeUrl) -> bool:
     """Return whether a made-up URL was refused: the connection was refused or closed, or the caller's fetch failed.
 
     Unlike a timeout or "too many requests", that is no sign of a busy server, which answered for the page just now.
     """
-    return isinstance(control, FetchFailed) and control.status is None and control.kind in _REFUSED_CONNECTION
+    return isinstance(error, FetchFailed) and error.status is None and error.kind in _REFUSED_CONNECTION
 
 
 def _is_mirrored(control: Response, input_url: str, final_url: str) -> bool:

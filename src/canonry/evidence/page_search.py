@@ -199,11 +199,12 @@ class PageSearch:
         url = page_controls.make_control_url(self.input_url, candidate_url)
         answer = await self._get_or_error(url)
         self.is_controlled = True
-        self.control = None
-        if not page_controls.is_refused_connection(answer):
-            self.control = page_controls.judge_control(
-                answer, first, self.input_url, final_url=first.response.url, own_url=first.url
-            )
+        if not isinstance(answer, PageView) and page_controls.is_refused_connection(answer):
+            self._record(PageTrial(url, PageSource.CONTROL), decisions.judge_page_error(answer))
+            return None
+        self.control = page_controls.judge_control(
+            answer, first, self.input_url, final_url=first.response.url, own_url=first.url
+        )
         verdict = PageVerdict.REFUSED if self.control else PageVerdict.DIFFERENT
         self._record(PageTrial(url, PageSource.CONTROL), PageJudgement(verdict, doubt=self.control))
         return self.control
