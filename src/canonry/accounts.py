@@ -88,7 +88,7 @@ class AccountError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A person who has bookmarks; the owner of a store without users has an empty name."""
+    """A user of the service. In a store without users, the owner is a user with an empty name."""
 
     id: int
     name: str
